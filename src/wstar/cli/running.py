@@ -1,0 +1,51 @@
+"""What every command that makes a run shares: progress, the page, the table, and a word when it is cut short."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+
+from wstar.algorithms.three_stage import RunProgress
+from wstar.experiments.store import RunFolder
+from wstar.report.page import write_report
+from wstar.report.terminal import progress_bar
+
+OnProgress = Callable[[RunProgress], None] | None
+
+
+def carry_out(
+    run: RunFolder,
+    experiment: Callable[[OnProgress], dict[str, Any]],
+    show: Callable[[Console, dict[str, Any]], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Run ``experiment`` with a progress bar, write the page, then print the table (or the result as JSON)."""
+    console = Console(stderr=True)
+    with _resumable(run), progress_bar(console, shown=not as_json and console.is_terminal) as on_progress:
+        result = experiment(on_progress)
+        page = write_report(run.path)
+    if as_json:
+        click.echo((run.path / "result.json").read_text())
+        return
+    terminal = Console(soft_wrap=True)
+    show(terminal, result)
+    terminal.print(f"page: {page}", highlight=False)
+
+
+@contextlib.contextmanager
+def _resumable(run: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except ValueError:
+        run.discard_if_bare()
+        raise
+    except KeyboardInterrupt:
+        click.echo(f"wstar: interrupted; go on with `wstar resume {run.path}`", err=True)
+        raise
+    except OSError as error:
+        raise ValueError(
+            f"writing {run.path} failed: {error.strerror or error}; free some space, then `wstar resume {run.path}`"
+        ) from None

@@ -1,0 +1,92 @@
+"""Settings of the experiments as pydantic models, read from and written to TOML."""
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+Settings = TypeVar("Settings", bound="Config")
+
+
+class Config(BaseModel):
+    """Base of all experiment settings: unknown keys are refused with the nearest known one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def build(cls: type[Settings], values: dict[str, Any], where: str = "options") -> Settings:
+        """Validated settings.
+
+        Raises:
+            ValueError: one line naming the first key that is unknown or out of range, what came and what is expected.
+        """
+        for key in values:
+            if key not in cls.model_fields:
+                near = get_close_matches(key, cls.model_fields, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(cls.model_fields)}"
+                raise ValueError(f"{where}: unknown key {key!r}; {hint}")
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in first["loc"]) or "settings"
+            raise ValueError(f"{where}: {name}={first['input']!r}: {first['msg'].lower()}") from None
+
+    @classmethod
+    def read(cls: type[Settings], path: str | Path, overrides: dict[str, Any] | None = None) -> Settings:
+        """Settings from a TOML file, with ``overrides`` on top; the table [versions] and the key kind are skipped.
+
+        Raises:
+            ValueError: no such file, not TOML, or as :meth:`build`.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise ValueError(f"config file {path} does not exist")
+        try:
+            values = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"config file {path} is not valid TOML: {error}") from None
+        values = {key: value for key, value in values.items() if key not in ("kind", "versions")}
+        return cls.build(values | (overrides or {}), str(path))
+
+    def to_toml(self, kind: str, versions: dict[str, str]) -> str:
+        """All settings (those that are None are left out) with the kind of run and the versions that ran it."""
+        document = tomlkit.document()
+        document.add("kind", tomlkit.item(kind))
+        for key, value in self.model_dump(mode="json", exclude_none=True).items():
+            document.add(key, tomlkit.item(value))
+        document.add("versions", tomlkit.item(versions))
+        return tomlkit.dumps(document)
+
+
+class TrainingConfig(Config):
+    """Settings of Algorithm 1 that every experiment on it shares."""
+
+    width: int = Field(400, ge=2, description="student neurons at the start (even)")
+    n_epochs: int = Field(12, ge=0, le=60, description="epochs of Stage 3; weight decay halves after each")
+    seed: int = Field(0, ge=0, description="of every random draw")
+    stage2: Literal["lars", "subgradient"] = Field("lars", description="LARS path or the paper's subgradient steps")
+    affine: Literal["fitted", "trained"] = Field("fitted", description="bias and linear part: optimal, or by steps")
+    learning_rate: float | None = Field(None, gt=0.0, description="Stage 3 step size; chosen from the problem if absent")
+    tolerance: float = Field(0.1, gt=0.0, description="an epoch ends at gradient norm ≤ tolerance·λ^1.5")
+    max_steps: int = Field(100_000, ge=1, description="steps an epoch may take")
+
+
+class RecoverConfig(TrainingConfig):
+    """``wstar recover``: draw or read a teacher, train on its population risk or on samples from it."""
+
+    dim: int = Field(50, ge=1, description="input dimension d")
+    rank: int = Field(3, ge=1, description="dimension r of the span of the teacher neurons")
+    teacher_width: int = Field(4, ge=1, description="hidden neurons m*")
+    min_angle: float = Field(0.3, ge=0.0, le=1.5708, description="smallest angle between teacher neurons, rad")
+    min_kappa: float = Field(0.1, ge=0.0, description="smallest |eigenvalue| of H in its span")
+    signs: Literal["mixed", "positive", "negative"] = Field("mixed", description="signs of the teacher's outputs")
+    teacher: str | None = Field(None, description="a .npz or .toml file with the teacher, instead of drawing one")
+    weight_decay: float = Field(0.02, gt=0.0, description="λ of Stage 2 and of the first epoch")
+    samples: int | None = Field(None, ge=1, description="train on this many samples instead of the population")
+    noise: float = Field(0.0, ge=0.0, description="standard deviation of label noise, with samples")
+    within_angle: float = Field(0.01, gt=0.0, le=1.5708, description="mass nearer than this to a teacher is gathered")

@@ -1,0 +1,1 @@
+"""Networks as signed measures with an affine part: teachers, students, their parametrisations and spans."""
