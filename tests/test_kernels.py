@@ -25,6 +25,7 @@ from wstar.kernels.activations import (
     leaky_relu,
 )
 from wstar.kernels.angles import angles, arcsine, versine
+from wstar.kernels.cpu import SMALL
 from wstar.kernels.hermite import (
     abs_coefficients,
     coefficient_energy,
@@ -60,7 +61,7 @@ def kernel_values(kernel, rho):
     return np.asarray(radial + rho * slope), np.asarray(slope)
 
 
-# ---------------------------------------------------------------------------------------------- angles
+# ---------------------------------------------------------------------- angles
 
 
 def hard_points():
@@ -131,7 +132,7 @@ def test_angles_name_the_row_that_has_no_direction():
         angles(np.eye(3), np.eye(2))
 
 
-# ---------------------------------------------------------------------------------------------- kernels
+# ---------------------------------------------------------------------- kernels
 
 
 def planar_kernel(activation, rho):
@@ -152,7 +153,9 @@ def planar_kernel(activation, rho):
             return right if z > 0 else -left
 
         def mean(function):
-            pieces = (mp.quad(lambda t: function(mp.cos(t)) * function(mp.cos(t - between)), p) for p in pairwise(kinks))
+            pieces = (
+                mp.quad(lambda t: function(mp.cos(t)) * function(mp.cos(t - between)), p) for p in pairwise(kinks)
+            )
             return mp.fsum(pieces) / (2 * mp.pi)
 
         return float(2 * mean(sigma)), float(mean(slope))
@@ -193,7 +196,17 @@ def test_centred_kernel_is_finite_with_its_first_derivative_at_both_ends():
             assert float(value(jnp.asarray(end))) == pytest.approx(1.0 - 2.0 / np.pi, rel=1e-15)
 
 
-# ---------------------------------------------------------------------------------------------- Hermite
+def test_kernel_values_do_not_depend_on_how_many_are_asked_for():
+    rho = np.random.default_rng(0).uniform(-1.0, 1.0, (401, 100))
+    assert rho.size > SMALL
+    whole = kernel_values(CenteredAbsKernel(), rho)
+    for cut in (rho[:7], rho[3], rho[3, 3]):
+        place = (slice(7),) if cut.ndim == 2 else (3, 3)[: 2 - cut.ndim]
+        for all_values, values in zip(whole, kernel_values(CenteredAbsKernel(), cut), strict=True):
+            np.testing.assert_allclose(values, all_values[place], rtol=0.0, atol=3e-16)
+
+
+# ---------------------------------------------------------------------- Hermite
 
 
 @pytest.mark.parametrize("n_orders", [0, 1, 2, 3, 401])
@@ -301,7 +314,7 @@ def test_quadrature_refuses_what_it_cannot_tell_apart():
         function_coefficients(lambda x: np.where(x > 0, np.nan, x), 10)
 
 
-# ---------------------------------------------------------------------------------------------- tails
+# ---------------------------------------------------------------------- tails
 
 
 def exact_tail(activation, min_order, rho):
@@ -358,7 +371,7 @@ def test_tails_refuse_bad_arguments():
         tail_kernel(HermiteActivation((0.0, 1.0, 0.5)), 3, np.zeros(1))
 
 
-# ---------------------------------------------------------------------------------------------- smooth activations
+# ---------------------------------------------------------------------- smooth activations
 
 
 def product_kernel(function, rho, n_nodes=120):
@@ -436,13 +449,20 @@ def test_an_activation_that_leaves_nothing_to_recover_is_refused():
         homogeneous("tanh")
 
 
-# ---------------------------------------------------------------------------------------------- block sums
+# ---------------------------------------------------------------------- block sums
 
 
 def unit_rows(rng, n, dim):
     """Random unit vectors."""
     rows = rng.standard_normal((n, dim))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@double_precision
+def field_of(kernel, points, atoms, masses):
+    """``Ψ = A + v·B`` and ``∇Ψ = A v + B``: A and B alone lose half of their digits where two directions coincide."""
+    radial, tangent = (np.asarray(x) for x in gram.kernel_sums(kernel, points, jnp.asarray(atoms), jnp.asarray(masses)))
+    return radial + (points * tangent).sum(1), radial[:, None] * points + tangent
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 3), (64, 32), (100, 17)])
@@ -453,35 +473,37 @@ def test_kernel_sums_block_by_block_equal_the_whole(monkeypatch, n, m):
     kernel = CenteredAbsKernel()
     rho = points @ atoms.T
     value, slope = kernel_values(kernel, rho)
-    psi, gradient = value @ masses, np.einsum("nm,m,md->nd", slope, masses, atoms)
-    for entries in (2**21, 5 * m, m):
+    psi = value @ masses
+    gradient = ((value - rho * slope) @ masses)[:, None] * points + (slope * masses) @ atoms
+    # at once, in two halves, in blocks of five rows and of one
+    for entries, small in ((2**21, 2**15), (2**21, 0), (5 * m, 0), (m, 0)):
         monkeypatch.setattr(gram, "BLOCK_ENTRIES", entries)
-        with jax.enable_x64(True):
-            sums = gram.kernel_sums(kernel, points, jnp.asarray(atoms), jnp.asarray(masses))
-        radial, tangent = (np.asarray(x) for x in sums)
-        np.testing.assert_allclose(radial + (points * tangent).sum(1), psi, rtol=1e-13, atol=1e-14)
-        np.testing.assert_allclose(tangent, gradient, rtol=1e-13, atol=1e-14)
+        monkeypatch.setattr(gram, "SMALL", small)
+        values, gradients = field_of(kernel, points, atoms, masses)
+        np.testing.assert_allclose(values, psi, rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(gradients, gradient, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("entries", [2**21, 8])
-def test_kernel_sums_are_finite_with_duplicate_opposite_and_zero_rows(monkeypatch, entries):
+@pytest.mark.parametrize(("entries", "small"), [(2**21, 2**15), (2**21, 0), (8, 0)])
+def test_kernel_sums_are_finite_with_duplicate_opposite_and_zero_rows(monkeypatch, entries, small):
     monkeypatch.setattr(gram, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(gram, "SMALL", small)
     rng = np.random.default_rng(0)
     atoms = unit_rows(rng, 8, 5)
     atoms[1], atoms[2], atoms[3] = atoms[0], -atoms[0], 0.0
     masses = rng.standard_normal(8)
     masses[3] = 0.0
-    with jax.enable_x64(True):
-        kernel = CenteredAbsKernel()
-        sums = gram.kernel_sums(kernel, atoms, jnp.asarray(atoms), jnp.asarray(masses))
-        lone = gram.kernel_sums(kernel, atoms, jnp.asarray(np.delete(atoms, 3, 0)), jnp.asarray(np.delete(masses, 3)))
-    for whole, without in zip(sums, lone, strict=True):
+    values, gradients = field_of(CenteredAbsKernel(), atoms, atoms, masses)
+    lone = field_of(CenteredAbsKernel(), atoms, np.delete(atoms, 3, 0), np.delete(masses, 3))
+    for whole, without in zip((values, gradients), lone, strict=True):
         assert np.isfinite(whole).all()
         np.testing.assert_allclose(whole, without, rtol=1e-13, atol=1e-15)
-    # a zero row points nowhere: its field has no slope, and equal or opposite rows see equal or opposite slopes
-    assert (np.asarray(sums[1])[3] == 0.0).all()
-    np.testing.assert_array_equal(np.asarray(sums[1])[0], np.asarray(sums[1])[1])
-    np.testing.assert_allclose(np.asarray(sums[1])[0], -np.asarray(sums[1])[2], rtol=1e-13, atol=1e-15)
+    # a zero row points nowhere: it feels nothing; equal and opposite rows feel equal and opposite pulls
+    assert values[3] == 0.0
+    assert not gradients[3].any()
+    np.testing.assert_allclose(values[[1, 2]], values[0], rtol=1e-14)
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(gradients[2], -gradients[0], rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(HOMOGENEOUS[:3], HOMOGENEOUS[:3])))

@@ -14,6 +14,8 @@ from wstar.networks.student import Student
 from wstar.precision import double_precision
 from wstar.risks.base import Risk, check_weight_decay
 
+_ROUNDING = 1e-12
+
 
 @double_precision
 def first_step(risk: Risk, start: Student, weight_decay: float = 1.0, learning_rate: float = 1.0) -> Student:
@@ -41,6 +43,9 @@ def first_step(risk: Risk, start: Student, weight_decay: float = 1.0, learning_r
     outputs = keep * start.outputs - 2.0 * learning_rate * np.tile(values, len(sign))
     pull = (2.0 * learning_rate) * start.outputs[moving, None] * gradients
     weights = keep * start.weights - (sign[:, :, None] * pull[None]).reshape(start.weights.shape)
+    # a neuron with every row of a sample on one side of its kink has a gradient of rounding, which is no direction
+    norms = np.linalg.norm(weights, axis=1)
+    weights[norms <= _ROUNDING * norms.max(initial=0.0)] = 0.0
     return Student(
         outputs,
         weights,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from wstar.cli.running import carry_out
-from wstar.experiments import recover as recovering
-from wstar.experiments.config import RecoverConfig
+from wstar.cli.fit import start_fit
+from wstar.cli.recover import start_recover
+from wstar.experiments import fit, recover
+from wstar.experiments.config import FitConfig, RecoverConfig
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
-from wstar.report.terminal import print_recovery
 
 _RUN = click.argument("run", type=click.Path(path_type=Path))
 
@@ -31,13 +31,12 @@ def resume(run: Path, as_json: bool) -> None:
     folder = RunFolder.open(run)
     if folder.finished:
         raise ValueError(f"{run} is finished: `wstar report {run}` writes its page again")
-    if folder.kind != recovering.KIND:
-        raise ValueError(f"{run} is of kind {folder.kind!r}, which takes seconds and keeps no checkpoint: run it again with --force")
-    settings = RecoverConfig.read(folder.path / "config.toml")
-    prepared = recovering.prepare(settings)
-    carry_out(
-        folder,
-        lambda on_progress: recovering.run_recover(settings, prepared, folder, on_progress),
-        print_recovery,
-        as_json=as_json,
-    )
+    path = folder.path / "config.toml"
+    if folder.kind == recover.KIND:
+        settings = RecoverConfig.read(path)
+        start_recover(settings, recover.prepare(settings), folder, as_json=as_json)
+    elif folder.kind == fit.KIND:
+        table = FitConfig.read(path)
+        start_fit(table, fit.prepare(table), folder, as_json=as_json)
+    else:
+        raise ValueError(f"{run} is of kind {folder.kind!r}, which this version cannot resume")

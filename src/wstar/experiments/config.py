@@ -86,7 +86,29 @@ class RecoverConfig(TrainingConfig):
     min_kappa: float = Field(0.1, ge=0.0, description="smallest |eigenvalue| of H in its span")
     signs: Literal["mixed", "positive", "negative"] = Field("mixed", description="signs of the teacher's outputs")
     teacher: str | None = Field(None, description="a .npz or .toml file with the teacher, instead of drawing one")
-    weight_decay: float = Field(0.02, gt=0.0, description="λ of Stage 2 and of the first epoch")
+    weight_decay: float | None = Field(
+        None, gt=0.0, description="λ of Stage 2 and of the first epoch; 0.02, with samples chosen from their noise"
+    )
+    n_epochs: int | None = Field(  # type: ignore[assignment]
+        None, ge=0, le=60, description="epochs of Stage 3; 12, with samples chosen from their noise"
+    )
     samples: int | None = Field(None, ge=1, description="train on this many samples instead of the population")
     noise: float = Field(0.0, ge=0.0, description="standard deviation of label noise, with samples")
     within_angle: float = Field(0.01, gt=0.0, le=1.5708, description="mass nearer than this to a teacher is gathered")
+
+
+class FitConfig(TrainingConfig):
+    """``wstar fit``: train on a column of a table."""
+
+    table: str = Field(description="a .csv or .parquet file")
+    target: str = Field(min_length=1, description="column to predict")
+    test_size: float = Field(0.2, ge=0.0, lt=1.0, description="share of rows held back to score the fit")
+    missing: Literal["refuse", "drop", "mean"] = Field("refuse", description="NaN, infinite or empty cells")
+    categories: Literal["refuse", "onehot", "drop"] = Field("refuse", description="text columns")
+    weight_decay: float | None = Field(
+        None, gt=0.0, description="λ of Stage 2 and the first epoch, target scaled to sd 1; chosen if absent"
+    )
+    n_epochs: int | None = Field(  # type: ignore[assignment]
+        None, ge=1, le=60, description="epochs of Stage 3; chosen from the noise in the table if absent"
+    )
+    max_steps: int = Field(2_000, ge=1, description="steps an epoch may take")

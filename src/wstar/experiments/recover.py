@@ -11,6 +11,7 @@ from wstar import __version__
 from wstar.algorithms.three_stage import RunProgress, ThreeStageResult, three_stage
 from wstar.algorithms.trajectory import Epoch
 from wstar.experiments.config import RecoverConfig
+from wstar.experiments.noise_level import plan_weight_decay
 from wstar.experiments.store import RunFolder
 from wstar.networks.student import Student
 from wstar.networks.teacher import Teacher, random_teacher
@@ -21,6 +22,7 @@ from wstar.theory.alignment import align, recovery_report
 
 KIND = "recover"
 _TEST_ROWS = 5_000
+_WEIGHT_DECAY, _N_EPOCHS = 0.02, 12
 
 
 def prepare(config: RecoverConfig) -> tuple[Teacher, Risk]:
@@ -71,12 +73,13 @@ def run_recover(
     """
     teacher, risk = prepared
     began = time.perf_counter()
+    weight_decay, n_epochs = schedule(config, risk)
     result = three_stage(
         risk,
         width=config.width,
         seed=config.seed,
-        weight_decay=config.weight_decay,
-        n_epochs=config.n_epochs,
+        weight_decay=weight_decay,
+        n_epochs=n_epochs,
         stage2=config.stage2,
         affine=config.affine,
         learning_rate=config.learning_rate,
@@ -95,6 +98,21 @@ def run_recover(
         run.write_trajectory(result.trajectory.assign_attrs(kind=KIND))
         run.write_result(summary)
     return summary
+
+
+def schedule(config: RecoverConfig, risk: Risk) -> tuple[float, int]:
+    """First weight decay and number of epochs: as set, else 0.02 and 12, or what the noise in the samples allows."""
+    first, n_epochs = config.weight_decay, config.n_epochs
+    if isinstance(risk, EmpiricalRisk) and (first is None or n_epochs is None):
+        plan = plan_weight_decay(risk, config.width, config.seed)
+        if first is None and plan.empty:
+            raise ValueError(
+                f"samples={config.samples}: no neuron stands out from the noise (its standard deviation is about "
+                f"{plan.noise:.2g}); draw more samples, or set --weight-decay below {plan.largest:.2g}"
+            )
+        first = plan.first if first is None else first
+        n_epochs = max(1, 1 + round(np.log2(first / plan.last))) if n_epochs is None else n_epochs
+    return (_WEIGHT_DECAY if first is None else first), (_N_EPOCHS if n_epochs is None else n_epochs)
 
 
 def summarise(config: RecoverConfig, teacher: Teacher, risk: Risk, result: ThreeStageResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import gammaln
 
 
-def hermite_values(x: Float[np.ndarray, "*n"], n_orders: int) -> Float[np.ndarray, "k *n"]:
+def hermite_values(x: Float[np.ndarray, "..."], n_orders: int) -> Float[np.ndarray, "k ..."]:
     """Normalised probabilists' Hermite polynomials ``h_0 … h_{n_orders−1}`` at ``x``: ``E h_j(x) h_k(x) = δ_jk``.
 
     By the three-term recurrence ``√(k+1) h_{k+1} = x h_k − √k h_{k−1}``, which does not overflow with the order.

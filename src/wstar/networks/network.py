@@ -1,4 +1,4 @@
-"""A two-layer network is a signed measure on the sphere plus an affine part; teacher and student are two roles of it."""
+"""A network is a signed measure on the sphere plus an affine part: teacher and student are two roles of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,8 +84,10 @@ class TwoLayer:
         array = np.array(value, dtype=float)
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
-            first = f"first in {'input' if name == 'linear' else 'neuron'} {bad[0][0]}" if array.ndim else "its only one"
-            raise ValueError(f"{name} holds {len(bad)} values that are NaN or infinite, {first}: remove or replace them")
+            place = f"{'input' if name == 'linear' else 'neuron'} {bad[0][0]}" if array.ndim else "its only value"
+            raise ValueError(
+                f"{name} holds {len(bad)} NaN or infinite values, first in {place}: remove or replace them"
+            )
         array.setflags(write=False)
         object.__setattr__(self, name, array)
 

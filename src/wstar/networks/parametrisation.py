@@ -50,7 +50,10 @@ class Free(NamedTuple):
         """``∂_a = 2‖w‖Ψ(w̄)``, ``∂_w = 2a∇Ψ(w̄)``, ``∂_α = 2 E R``, ``∂_β = 2 E R x``."""
         norms = jnp.sqrt(jnp.sum(self.weights * self.weights, axis=1))
         return Free(
-            2.0 * norms * field.values, 2.0 * self.outputs[:, None] * field.gradients, 2.0 * affine.bias, 2.0 * affine.linear
+            2.0 * norms * field.values,
+            2.0 * self.outputs[:, None] * field.gradients,
+            2.0 * affine.bias,
+            2.0 * affine.linear,
         )
 
 

@@ -16,9 +16,7 @@ class Student(TwoLayer):
     """A student in the free parametrisation; one trained in the mean-field parametrisation is stored the same way."""
 
     @classmethod
-    def from_mean_field(
-        cls, weights: ArrayLike, activation: HomogeneousActivation | str = RELU
-    ) -> "Student":
+    def from_mean_field(cls, weights: ArrayLike, activation: HomogeneousActivation | str = RELU) -> "Student":
         """LMZ's learner ``(1/m) Σ ‖w_i‖σ(w_i·x)``: outputs ``‖w_i‖/m``."""
         weights = np.array(weights, dtype=float)
         return cls(np.linalg.norm(weights, axis=1) / len(weights), weights, activation=activation)

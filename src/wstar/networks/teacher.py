@@ -96,7 +96,7 @@ class Teacher(TwoLayer):
         if silent.size:
             found.append(f"teacher neuron {silent[0]} has output 0: it leaves no trace in the labels")
         if self.separation < 1e-7:
-            found.append("two teacher neurons are parallel (ZG Assumption 2, separation 0): only their sum can be recovered")
+            found.append("two teacher neurons are parallel (ZG Assumption 2): only their sum can be recovered")
         if self.kappa < 1e-8 * np.abs(self.outputs).max(initial=0.0):
             found.append(
                 f"H = Σ a*_i w*_i w*_iᵀ is degenerate in the span (ZG Assumption 3, kappa = {self.kappa:.1e}): "

@@ -67,6 +67,10 @@ class Risk(eqx.Module):
     def tensor_losses(self, network: TwoLayer, orders: Iterable[int] = (0, 1, 2, 4, 6, 8)) -> dict[int, float]:
         """``T_k = ‖Σ c_i u_i^{⊗k} − Σ a*_j w*_j^{⊗k}‖²_F`` by order (LMZ eq. 2.2), without the factor ``σ̂_k²``."""
 
+    @abstractmethod
+    def relabelled(self, linear: Float[np.ndarray, " d"], scale: float) -> "Risk":
+        """The same risk with labels ``(y − linear·x)/scale``."""
+
     def reduced(self, directions: Float[np.ndarray, "m d"]) -> "tuple[Risk, Float[np.ndarray, 'k d'] | None]":
         """An equal risk in fewer coordinates for networks that start at ``directions``, with the basis it uses.
 

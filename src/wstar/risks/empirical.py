@@ -18,8 +18,9 @@ from wstar.precision import double_precision
 from wstar.risks.base import Risk
 from wstar.risks.tensor import sample_tensor_losses, tensor_losses
 
-# pre-activations held at once: 2^18 float64 are 2 MB, about one core's second-level cache
-_BLOCK_ENTRIES = 2**18
+# pre-activations held at once, 8 MB an array: smaller blocks suit one core's cache (4.0 against 4.6 ms for 100 neurons
+# on 10⁴ rows), larger ones are worth XLA's threads (2.8 ms on two cores)
+_BLOCK_ENTRIES = 2**20
 
 # what a pass over the rows adds up: any pytree of arrays
 Sums = TypeVar("Sums")
@@ -84,6 +85,10 @@ class EmpiricalRisk(Risk):
             student.activation,
         )
 
+    def relabelled(self, linear: Float[np.ndarray, " d"], scale: float) -> "EmpiricalRisk":
+        """Labels ``(y − linear·x)/scale`` on the same rows."""
+        return eqx.tree_at(lambda r: r.y, self, (self.y - self.X @ linear) / scale)
+
     @property
     def n_samples(self) -> int:
         """Number of rows."""
@@ -92,7 +97,8 @@ class EmpiricalRisk(Risk):
     def loss(self, activation: HomogeneousActivation, measure: Measure) -> Float[Array, ""]:
         """``Σ ω R²``, block by block."""
         return self._reduce(
-            lambda X, y, w: jnp.sum(w * _residual(activation, measure, X, y) ** 2), measure.masses.shape[0]
+            lambda X, y, w: jnp.sum(w * _residual(activation, measure, measure.directions @ X.T, X, y) ** 2),
+            measure.masses.shape[0],
         )
 
     def residual_field(
@@ -100,10 +106,16 @@ class EmpiricalRisk(Risk):
     ) -> Field:
         """``Ψ(u) = Σ ω R σ(u·x)`` and ``∇Ψ(u) = Σ ω R σ'(u·x) x``, both in one pass over the rows."""
 
+        above, below = activation.odd + activation.even, activation.odd - activation.even
+        trained = directions is measure.directions
+
         def block(X: Array, y: Array, w: Array) -> Array:
-            weighted = w * _residual(activation, measure, X, y)
-            slopes = activation.even * jnp.sign(X @ directions.T) + activation.odd
-            return (slopes * weighted[:, None]).T @ X
+            own = measure.directions @ X.T
+            pre = own if trained else directions @ X.T
+            weighted = (w * _residual(activation, measure, own, X, y))[None, :]
+            # σ'(u·x) R, with the mean of both slopes at the kink; (neurons, rows) lies well for both products
+            slopes = jnp.where(pre > 0.0, above * weighted, jnp.where(pre < 0.0, below * weighted, activation.odd * weighted))
+            return slopes @ X
 
         gradients = self._reduce(block, max(directions.shape[0], measure.masses.shape[0]))
         # σ is 1-homogeneous: Ψ(u) = u·∇Ψ(u)
@@ -113,7 +125,7 @@ class EmpiricalRisk(Risk):
         """``Σ ω R`` and ``Σ ω R x``."""
 
         def block(X: Array, y: Array, w: Array) -> AffineResidual:
-            weighted = w * _residual(activation, measure, X, y)
+            weighted = w * _residual(activation, measure, measure.directions @ X.T, X, y)
             return AffineResidual(jnp.sum(weighted), weighted @ X)
 
         return self._reduce(block, measure.masses.shape[0])
@@ -178,9 +190,9 @@ class EmpiricalRisk(Risk):
         return jax.lax.fori_loop(0, n_full, body, tail)
 
 
-def _residual(activation: HomogeneousActivation, measure: Measure, X: Array, y: Array) -> Array:
-    features = activation(X @ measure.directions.T)
-    return features @ measure.masses + measure.bias + X @ measure.linear - y
+def _residual(activation: HomogeneousActivation, measure: Measure, pre: Array, X: Array, y: Array) -> Array:
+    """``f(x) − y`` at the rows of ``X``, from the pre-activations ``u_i·x`` (neurons, rows)."""
+    return measure.masses @ activation(pre) + measure.bias + X @ measure.linear - y
 
 
 @eqx.filter_jit

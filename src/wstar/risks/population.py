@@ -77,6 +77,22 @@ class PopulationRisk(Risk):
             tuple(rows @ basis.T for rows in (self.directions, self.target_linear, self.directions, self.labels.linear)),
         )
 
+    def relabelled(self, linear: Float[np.ndarray, " d"], scale: float) -> "PopulationRisk":
+        """Labels ``(y − linear·x)/scale``."""
+        labels = self.labels
+        return eqx.tree_at(
+            lambda r: (r.masses, r.target_bias, r.target_linear, r.labels),
+            self,
+            (
+                self.masses / scale,
+                self.target_bias / scale,
+                (self.target_linear - linear) / scale,
+                labels._replace(
+                    masses=labels.masses / scale, bias=labels.bias / scale, linear=(labels.linear - linear) / scale
+                ),
+            ),
+        )
+
     def reduced(self, directions: Float[np.ndarray, "m d"]) -> "tuple[PopulationRisk, Float[np.ndarray, 'k d']]":
         """Into span(student, teacher, linear part), which gradient descent never leaves; same numbers, fewer of them."""
         basis = span_basis(directions, self.directions, self.target_linear)

@@ -1,0 +1,177 @@
+"""The measure problem of a population: features known through a kernel of the angle, targets in a small span."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField
+
+KernelParts = tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."], Float[np.ndarray, "..."]]
+
+
+def centered_abs_parts(rho: Float[np.ndarray, "..."]) -> KernelParts:
+    """``K − ρK'``, ``K'`` and ``K''`` of ``K = (2/π)(s + ρt − 1)``, the kernel of |x| less its mean.
+
+    K'' = (2/π)/s is put to 0 at ρ = ±1: it only ever multiplies ``(v − ρu)(v − ρu)ᵀ = O(s²)``.
+    """
+    rho = np.clip(rho, -1.0, 1.0)
+    sine = np.sqrt((1.0 - rho) * (1.0 + rho))
+    curvature = np.divide(2.0 / np.pi, sine, out=np.zeros_like(sine), where=sine > 0.0)
+    return (2.0 / np.pi) * (sine - 1.0), (2.0 / np.pi) * np.arcsin(rho), curvature
+
+
+def power_series_parts(energies: Float[np.ndarray, " k"]) -> Callable[[Float[np.ndarray, "..."]], KernelParts]:
+    """The same three functions of ``K(ρ) = Σ_k energies[k] ρ^k``."""
+    orders = np.arange(len(energies))
+    series = [(1.0 - orders) * energies, (orders * energies)[1:], (orders * (orders - 1.0) * energies)[2:]]
+
+    def parts(rho: Float[np.ndarray, "..."]) -> KernelParts:
+        rho = np.clip(rho, -1.0, 1.0)
+        radial, slope, curvature = (
+            np.polynomial.polynomial.polyval(rho, s) if s.size else np.zeros_like(rho) for s in series
+        )
+        return radial, slope, curvature
+
+    return parts
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProblem(MeasureProblem):
+    """``⟨φ(u), φ(v)⟩ = K(u·v)`` and ``y = Σ a_j φ(v_j)``: a teacher under x ~ N(0, I), affine part fitted.
+
+    ``targets`` (m*, k) are unit rows in coordinates of a space that holds them all, ``ambient`` ≥ k the dimension of
+    the sphere that the measure may live on.
+    """
+
+    kernel: Callable[[Float[np.ndarray, "..."]], KernelParts]
+    targets: Float[np.ndarray, "m k"]
+    target_masses: Float[np.ndarray, " m"]
+    ambient: int
+    even: bool = True
+
+    @property
+    def dim(self) -> int:
+        """Coordinates k."""
+        return self.targets.shape[1]
+
+    @cached_property
+    def energy(self) -> float:
+        """``Σ a_i a_j K(v_i·v_j)``."""
+        return max(float(self.target_masses @ self._values(self.targets, self.targets) @ self.target_masses), 0.0)
+
+    def mass_problem(
+        self, directions: Float[np.ndarray, "n k"]
+    ) -> tuple[Float[np.ndarray, "n n"], Float[np.ndarray, " n"]]:
+        """Kernel matrices."""
+        values = self._values(directions, np.concatenate([directions, self.targets]))
+        n = len(directions)
+        return values[:, :n], values[:, n:] @ self.target_masses
+
+    def loss(self, atoms: Atoms) -> float:
+        """``Σ ĉ_p ĉ_q K(u_p·u_q)`` over atoms and (negative) targets together."""
+        centres, masses = self.residual(atoms)
+        return max(float(masses @ self._values(centres, centres) @ masses), 0.0)
+
+    def field(self, atoms: Atoms) -> "GaussianField":
+        """See :class:`GaussianField`."""
+        return GaussianField(self.kernel, *self.residual(atoms))
+
+    def residual(self, atoms: Atoms) -> tuple[Float[np.ndarray, "q k"], Float[np.ndarray, " q"]]:
+        """The residual as a signed measure: atoms, then targets with the opposite mass."""
+        return np.concatenate([atoms.directions, self.targets]), np.concatenate([atoms.masses, -self.target_masses])
+
+    def derivatives(
+        self, atoms: Atoms, weight_decay: float
+    ) -> tuple[Float[np.ndarray, " n*k"], Float[np.ndarray, "n*k n*k"]]:
+        """Exact, from the second derivatives of ``‖w‖‖u‖K`` (smooth but for a bounded jump where atoms coincide)."""
+        u, (n, k) = atoms.directions, atoms.directions.shape
+        sign, root = np.sign(atoms.masses), np.sqrt(np.abs(atoms.masses))
+        field = self.field(atoms)
+        rho = u @ field.centres.T
+        radial, slope, curvature = self.kernel(rho)
+        along, across = radial @ field.masses, (slope * field.masses) @ field.centres
+        gradient = 2.0 * sign[:, None] * (along[:, None] * u + across) + weight_decay * u
+        tangent = np.eye(k) - u[:, :, None] * u[:, None, :]
+        bend = tangent @ field.curvature_sums(curvature) @ tangent + along[:, None, None] * tangent
+        radial, slope, curvature = radial[:, :n], slope[:, :n], curvature[:, :n]
+        scale = 2.0 * np.outer(sign * root, sign * root)
+        # ∂_w∂_u ‖w‖‖u‖K = K' I + (K−ρK') v zᵀ + K'' (z − ρv)(v − ρz)ᵀ at unit v = u_i, z = u_j
+        away = u[None, :, :] - rho[:, :n, None] * u[:, None, :]
+        hessian = (scale * radial)[:, None, :, None] * (u[:, :, None, None] * u[None, None])
+        hessian += away.transpose(0, 2, 1)[..., None] * ((scale * curvature)[..., None] * away.transpose(1, 0, 2))[:, None]
+        for axis in range(k):
+            hessian[:, axis, :, axis] += scale * slope
+        diagonal = np.arange(n)
+        hessian[diagonal, :, diagonal] += 2.0 * sign[:, None, None] * bend + weight_decay * tangent
+        return (gradient * root[:, None]).ravel(), hessian.reshape(n * k, n * k)
+
+    def special_directions(self) -> Float[np.ndarray, "s k"]:
+        """The targets."""
+        return self.targets
+
+    def extended(self) -> "GaussianProblem | None":
+        """One coordinate more, as long as the ambient space has one."""
+        if self.dim >= self.ambient:
+            return None
+        padded = np.pad(self.targets, ((0, 0), (0, 1)))
+        return GaussianProblem(self.kernel, padded, self.target_masses, self.ambient, self.even)
+
+    def _values(self, left: Float[np.ndarray, "n k"], right: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "n m"]:
+        rho = left @ right.T
+        radial, slope, _ = self.kernel(rho)
+        return radial + np.clip(rho, -1.0, 1.0) * slope
+
+
+class GaussianField(ResidualField):
+    """``Ψ(u) = Σ_q ĉ_q K(u·u_q)`` with ``∇Ψ = A u + B``, ``A = Σ ĉ_q (K−ρK')``, ``B = Σ ĉ_q K' u_q``."""
+
+    def __init__(
+        self,
+        kernel: Callable[[Float[np.ndarray, "..."]], KernelParts],
+        centres: Float[np.ndarray, "q k"],
+        masses: Float[np.ndarray, " q"],
+    ) -> None:
+        """``centres`` and ``masses`` are the residual as a signed measure."""
+        self.kernel, self.centres, self.masses = kernel, centres, masses
+        self._outer = (centres[:, :, None] * centres[:, None, :]).reshape(len(centres), -1)
+
+    def curvature_sums(self, curvature: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "p k k"]:
+        """``Σ_q ĉ_q K''(ρ_q) u_q u_qᵀ``."""
+        k = self.centres.shape[1]
+        return ((curvature * self.masses) @ self._outer).reshape(-1, k, k)
+
+    def at(self, points: Float[np.ndarray, "p k"]) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"]]:
+        """See the base class."""
+        radial, slope, _ = self.kernel(points @ self.centres.T)
+        along, across = radial @ self.masses, (slope * self.masses) @ self.centres
+        return along + np.sum(points * across, axis=1), along[:, None] * points + across
+
+    def expansion(
+        self, points: Float[np.ndarray, "p k"]
+    ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"], Float[np.ndarray, "p k k"]]:
+        """``Ψ`` on the sphere to second order: value, tangent gradient, Riemannian Hessian ``P(ΣĉK''uuᵀ)P − (u·B)P``."""
+        radial, slope, curvature = self.kernel(points @ self.centres.T)
+        along, across = radial @ self.masses, (slope * self.masses) @ self.centres
+        height = np.sum(points * across, axis=1)
+        tangent = np.eye(points.shape[1]) - points[:, :, None] * points[:, None, :]
+        hessian = tangent @ self.curvature_sums(curvature) @ tangent - height[:, None, None] * tangent
+        return along + height, across - height[:, None] * points, hessian
+
+    def ascent(self, points: Float[np.ndarray, "p k"]) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"]]:
+        """Newton's step for |Ψ| with the eigenvalues of the Hessian taken by their absolute value."""
+        values, gradient, hessian = self.expansion(points)
+        sign = np.sign(values)
+        eigenvalues, vectors = np.linalg.eigh(hessian)
+        size = np.abs(eigenvalues)
+        size = np.maximum(size, 1e-12 * size.max(axis=1, keepdims=True) + 1e-300)
+        inner = np.einsum("pij,pi->pj", vectors, sign[:, None] * gradient) / size
+        step = np.einsum("pij,pj->pi", vectors, inner)
+        return values, step - np.sum(step * points, axis=1, keepdims=True) * points
+
+    def square_norms(self, points: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:
+        """``K(1)``, the same everywhere."""
+        radial, slope, _ = self.kernel(np.ones(1))
+        return np.full(len(points), float(radial[0] + slope[0]))

@@ -1,0 +1,82 @@
+"""One step of LMZ's Algorithm 1 in the mean-field parametrisation, and what a start must be."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+
+from wstar.algorithms.reduction import loss_of, silent
+from wstar.algorithms.run import Update
+from wstar.kernels.activations import HomogeneousActivation
+from wstar.networks.parametrisation import MeanField
+from wstar.risks.base import Risk
+
+# a loss this many times what it was at the start has risen for good
+_RISE = 4.0
+
+
+class TruncatedStep(Update[MeanField]):
+    """``w_i ← w_i − η m ∂_{w_i}L`` where ``‖w_i‖² ≤ largest = 1/(2λ)``; the other neurons keep every bit.
+
+    The stopping norm is that of the gradient of the neurons that move; it is infinite once ``E R f`` exceeds ``limit``
+    (:func:`energy_limit`).
+    """
+
+    risk: Risk
+    learning_rate: Float[Array, ""]
+    largest: Float[Array, ""]
+    limit: Float[Array, ""]
+    activation: HomogeneousActivation = eqx.field(static=True)
+
+    def __call__(self, state: MeanField) -> tuple[MeanField, Float[Array, ""]]:
+        """One step."""
+        weights, measure = jnp.asarray(state.weights), state.measure()
+        residual = self.risk.residual_field(self.activation, measure, measure.directions)
+        gradient = state.pullback(residual, self.risk.affine_residual(self.activation, measure)).weights
+        moving = (jnp.sum(weights * weights, axis=1) <= self.largest)[:, None]
+        gradient = jnp.where(moving, gradient, 0.0)
+        following = jnp.where(moving, weights - self.learning_rate * gradient, weights)
+        risen = measure.masses @ residual.values > self.limit
+        return MeanField(following), jnp.where(risen, jnp.inf, jnp.sqrt(jnp.vdot(gradient, gradient)))
+
+
+def energy_limit(risk: Risk, activation: HomogeneousActivation, weights: Float[np.ndarray, "m d"]) -> float:
+    """The value of ``E R f`` beyond which the loss is certainly above 4 times its start.
+
+    ``E R f = ‖f‖² − E f y ≤ ‖f‖² + ‖f‖‖y‖``, so at ``E R f > F² + F‖y‖`` the network has ‖f‖ > F, and with
+    ``F = ‖y‖ + 2√L(0)`` its loss is above ``(F − ‖y‖)² = 4 L(0)``. Truncation keeps a run that diverges from
+    overflowing, so this and not a NaN is what tells it.
+    """
+    labels = float(np.sqrt(loss_of(risk, activation, silent(risk.dim))))
+    start = max(float(loss_of(risk, activation, MeanField(weights).measure())), 0.0)
+    largest = labels + np.sqrt(_RISE * start)
+    # a start that fits to rounding has no loss to compare with: the labels' own size stands in
+    largest = max(largest, 2.0 * labels)
+    return float(largest**2 + largest * labels)
+
+
+def checked_start(start: ArrayLike, dim: int) -> Float[np.ndarray, "m d"]:
+    """``start`` as new finite float64 weights (m, dim).
+
+    Raises:
+        ValueError: another shape, or values that are not finite.
+    """
+    weights = np.array(start, dtype=float)
+    if weights.ndim != 2 or weights.shape[1] != dim or len(weights) == 0:
+        raise ValueError(f"start has shape {weights.shape}: weights (m, {dim}) are expected, one row a neuron")
+    bad = np.flatnonzero(~np.isfinite(weights).all(axis=1))
+    if bad.size:
+        raise ValueError(f"start: neuron {bad[0]} is not finite ({bad.size} in all): remove or replace it")
+    return weights
+
+
+def refuse_frozen_start(weights: Float[np.ndarray, "m d"], levels: tuple[float, float]) -> None:
+    """Raise ValueError where no neuron could ever move."""
+    smallest = float((weights * weights).sum(axis=1).min())
+    for name, level in zip(("lambda_0", "lambda_1"), levels, strict=True):
+        if smallest > 0.5 / level:
+            raise ValueError(
+                f"{name}={level:g} freezes every neuron at the start: the smallest ‖w‖² is {smallest:.3g}, the threshold "
+                f"1/(2λ) is {0.5 / level:.3g}; take {name} below {0.5 / smallest:.3g}"
+            )

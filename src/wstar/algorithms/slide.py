@@ -1,0 +1,203 @@
+"""Moves that lower ``‖R‖² + λ|μ|₁``: masses re-solved, atoms slid by Newton's method, neighbours merged."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
+
+_LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e6
+_LONGEST_SLIDE = 0.5
+_MERGE_CHORD = 0.3
+
+
+class Slid(NamedTuple):
+    """Atoms with their objective, the damping to go on with, and the Newton steps taken."""
+
+    atoms: Atoms
+    objective: float
+    damping: float
+    n_steps: int
+
+
+def resolve_masses(
+    problem: MeasureProblem, atoms: Atoms, signs: Float[np.ndarray, " n"], weight_decay: float
+) -> tuple[Atoms, float]:
+    """Masses at their optimum for fixed directions and signs; atoms that get none are dropped. Also the objective."""
+    gram, correlation = problem.mass_problem(atoms.directions)
+    sizes = nonnegative_masses(
+        gram * np.outer(signs, signs), signs * correlation - 0.5 * weight_decay, np.abs(atoms.masses)
+    )
+    keep = sizes > 0.0
+    masses = (signs * sizes)[keep]
+    loss = problem.energy + masses @ (gram[np.ix_(keep, keep)] @ masses - 2.0 * correlation[keep])
+    return Atoms(masses, atoms.directions[keep]), float(loss) + weight_decay * float(sizes.sum())
+
+
+def nonnegative_masses(
+    gram: Float[np.ndarray, "n n"], linear: Float[np.ndarray, " n"], start: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """``argmin_{m ≥ 0} mᵀGm − 2hᵀm`` by block principal pivoting, started from ``m > 0`` everywhere.
+
+    All infeasible indices change sides at once while their number falls; otherwise the last one alone, which ends
+    after finitely many exchanges when G is positive definite (Kim and Park 2011). Where rounding makes it cycle,
+    Lawson and Hanson's monotone exchange from ``start`` takes over.
+    """
+    n = len(linear)
+    ridge = 1e-15 * float(np.trace(gram)) / max(n, 1)
+    active = np.ones(n, dtype=bool)
+    fewest, patience = n + 1, 3
+    for _ in range(5 * n + 20):
+        masses = np.zeros(n)
+        masses[active] = _positive_solve(gram[np.ix_(active, active)], linear[active], ridge)
+        pull = linear - gram @ masses
+        noise = 1e-15 * (np.abs(gram) @ np.abs(masses) + np.abs(linear))
+        wrong = np.flatnonzero(np.where(active, masses < 0.0, pull > noise))
+        if not wrong.size:
+            return masses
+        if wrong.size < fewest:
+            fewest, patience = wrong.size, 3
+        elif patience > 0:
+            patience -= 1
+        else:
+            wrong = wrong[-1:]
+        active[wrong] = ~active[wrong]
+    return _lawson_hanson(gram, linear, start, ridge)
+
+
+def _lawson_hanson(gram: np.ndarray, linear: np.ndarray, start: np.ndarray, ridge: float) -> np.ndarray:
+    masses, active = start.copy(), start > 0.0
+    for _ in range(10 * len(linear) + 20):
+        while active.any():
+            target = np.zeros_like(masses)
+            target[active] = _positive_solve(gram[np.ix_(active, active)], linear[active], ridge)
+            short = np.flatnonzero(active & (target <= 0.0))
+            if not short.size:
+                masses = target
+                break
+            share = masses[short] / (masses[short] - target[short])
+            masses = np.where(active, masses + share.min() * (target - masses), 0.0)
+            active[short[share.argmin()]] = False
+            masses[~active] = 0.0
+        pull = np.where(active, -np.inf, linear - gram @ masses)
+        if pull.max(initial=-np.inf) <= 1e-15 * (1.0 + np.abs(linear).max()):
+            break
+        active[pull.argmax()] = True
+    return masses
+
+
+def _positive_solve(gram: np.ndarray, linear: np.ndarray, ridge: float) -> np.ndarray:
+    if not len(linear):
+        return linear
+    for _ in range(8):
+        try:
+            factor = cho_factor(gram + ridge * np.eye(len(gram)), lower=True, check_finite=False)
+        except LinAlgError:
+            # neighbouring atoms that rounding cannot tell apart: any split of their mass is as good
+            ridge *= 30.0
+            continue
+        return cho_solve(factor, linear, check_finite=False)
+    return np.linalg.lstsq(gram, linear, rcond=1e-14)[0]
+
+
+def slide(
+    problem: MeasureProblem,
+    atoms: Atoms,
+    weight_decay: float,
+    *,
+    tolerance: float,
+    damping: float,
+    max_steps: int,
+) -> Slid:
+    """Newton on directions and masses together, until every ``|∂F/∂w_i| ≤ tolerance·λ``.
+
+    Levenberg–Marquardt damping keeps the Hessian positive. After each step the masses are solved for again: what
+    bends the valley that clusters of atoms lie in is mass that must follow the directions, and with it out of the way
+    the steps converge quadratically down to clusters of width 1e-3.
+    """
+    atoms, objective = resolve_masses(problem, atoms, np.sign(atoms.masses), weight_decay)
+    for n_steps in range(max_steps):
+        gradient, hessian = problem.derivatives(atoms, weight_decay)
+        size = np.abs(gradient.reshape(len(atoms.masses), -1)) / np.sqrt(np.abs(atoms.masses))[:, None]
+        if size.max(initial=0.0) <= tolerance * weight_decay + 4e-16:
+            return Slid(atoms, objective, damping, n_steps)
+        slack = 2e-17 * (1.0 + atoms.total**2)
+        for attempt in range(12):
+            moved = _newton_move(atoms, gradient, hessian, damping * weight_decay)
+            if moved is not None:
+                trial, value = resolve_masses(problem, moved, np.sign(moved.masses), weight_decay)
+                if value <= objective + slack:
+                    break
+            damping = max(8.0 * damping, 1e4 * _LEAST_DAMPING)
+            if damping > _MOST_DAMPING:
+                return Slid(atoms, objective, 1.0, n_steps)
+        else:
+            return Slid(atoms, objective, damping, n_steps)
+        atoms, objective = trial, value
+        damping = max(damping / (20.0 if attempt == 0 else 3.0), _LEAST_DAMPING)
+    return Slid(atoms, objective, damping, max_steps)
+
+
+def _newton_move(
+    atoms: Atoms, gradient: Float[np.ndarray, " nk"], hessian: Float[np.ndarray, "nk nk"], damping: float
+) -> Atoms | None:
+    """The damped Newton step; None where the damped Hessian is not positive or an atom would turn too far."""
+    system = hessian.copy()
+    system.flat[:: len(gradient) + 1] += damping
+    try:
+        factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    sizes = np.abs(atoms.masses)
+    change = -cho_solve(factor, gradient, check_finite=False).reshape(atoms.directions.shape) * np.sqrt(sizes)[:, None]
+    growth = np.sum(change * atoms.directions, axis=1)
+    turn = (change - growth[:, None] * atoms.directions) / sizes[:, None]
+    keep = sizes + growth > 0.0
+    if np.linalg.norm(turn[keep], axis=1).max(initial=0.0) > _LONGEST_SLIDE:
+        return None
+    return Atoms((np.sign(atoms.masses) * (sizes + growth))[keep], unit(atoms.directions + turn)[keep])
+
+
+def merge(
+    problem: MeasureProblem, atoms: Atoms, objective: float, weight_decay: float, slack: float = 0.0
+) -> tuple[Atoms, float]:
+    """Join nearest neighbours of one sign, closest first, wherever the objective rises by no more than ``slack``."""
+    while len(atoms.masses) > 1:
+        joined, objective = _merge_pass(problem, atoms, objective, weight_decay, slack)
+        if len(joined.masses) == len(atoms.masses):
+            break
+        atoms = joined
+    return atoms, objective
+
+
+def _merge_pass(
+    problem: MeasureProblem, atoms: Atoms, objective: float, weight_decay: float, slack: float
+) -> tuple[Atoms, float]:
+    masses, directions = atoms.masses.copy(), atoms.directions.copy()
+    cosine = directions @ directions.T
+    flip = np.where(cosine < 0.0, -1.0, 1.0) if problem.even else np.ones_like(cosine)
+    chords = np.sqrt(np.maximum(2.0 - 2.0 * flip * cosine, 0.0))
+    chords[np.sign(masses)[:, None] != np.sign(masses)] = np.inf
+    np.fill_diagonal(chords, np.inf)
+    nearest = chords.argmin(axis=1)
+    distance = chords[np.arange(len(masses)), nearest]
+    free, present = np.ones(len(masses), dtype=bool), np.ones(len(masses), dtype=bool)
+    for i in np.argsort(distance, kind="stable"):
+        j = nearest[i]
+        if distance[i] > _MERGE_CHORD:
+            break
+        if not (free[i] and free[j]):
+            continue
+        sum_ = abs(masses[i]) * directions[i] + flip[i, j] * abs(masses[j]) * directions[j]
+        old = masses[i], directions[i].copy()
+        length = float(np.linalg.norm(sum_))
+        masses[i], directions[i], present[j] = np.sign(masses[i]) * length, sum_ / length, False
+        value = problem.objective(Atoms(masses[present], directions[present]), weight_decay)
+        if value <= objective + slack:
+            objective = value
+            free[[i, j]] = False
+        else:
+            masses[i], directions[i], present[j] = *old, True
+    return Atoms(masses[present], directions[present]), objective

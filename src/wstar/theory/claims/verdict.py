@@ -1,0 +1,180 @@
+"""What a claim is, what a verdict on it is, and how numbers become one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+HOLDS = "holds"
+CORRECTED = "holds as corrected"
+FAILS = "fails"
+UNDECIDED = "not decidable here"
+
+Kind = Literal["identity", "inequality", "rate", "set", "picture"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a check may spend, and whether it is given a broken input that it must reject.
+
+    ``broken`` replaces the object the statement is about by one for which it is false (each check says which); a
+    check that still says "holds" then is worth nothing.
+    """
+
+    quick: bool = True
+    broken: bool = False
+    seed: int = 0
+
+    def size(self, quick: int, full: int) -> int:
+        """One of two sizes."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of one check, computed from numbers of this run.
+
+    Attributes:
+        claim: identifier, e.g. "ZG Lemma F.5".
+        paper: "ZG" or "LMZ".
+        statement: what is claimed, in our words.
+        kind: identity, inequality, rate, set or picture.
+        verdict: "holds", "holds as corrected", "fails" or "not decidable here".
+        measured: the number that decides (worst error, worst margin, fitted exponent).
+        bound: what it is compared with.
+        interval: of the measured number, where it is a fit.
+        note: one sentence on what was seen, or the correction, or why it can't be decided.
+        data: series for the plot, plain lists.
+    """
+
+    claim: str
+    paper: str
+    statement: str
+    kind: Kind
+    verdict: str
+    measured: float
+    bound: float
+    interval: tuple[float, float] | None = None
+    note: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with its check; ``check(effort)`` computes the verdict."""
+
+    claim: str
+    paper: str
+    statement: str
+    kind: Kind
+    check: Callable[["Claim", Effort], Verdict]
+
+    def __call__(self, effort: Effort) -> Verdict:
+        """Run the check."""
+        return self.check(self, effort)
+
+    def verdict(
+        self,
+        verdict: str,
+        measured: float,
+        bound: float,
+        note: str = "",
+        *,
+        interval: tuple[float, float] | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> Verdict:
+        """A verdict on this claim."""
+        return Verdict(
+            self.claim, self.paper, self.statement, self.kind, verdict, float(measured), float(bound), interval, note, data or {}
+        )
+
+    def identity(self, worst_error: float, tolerance: float, note: str = "", *, corrected: bool = False, **data: Any) -> Verdict:
+        """Holds when the worst error is within ``tolerance`` (stated with its reason in ``note``)."""
+        good = np.isfinite(worst_error) and worst_error <= tolerance
+        return self.verdict((CORRECTED if corrected else HOLDS) if good else FAILS, worst_error, tolerance, note, data=data)
+
+    def inequality(
+        self, ratios: Sequence[float] | np.ndarray, note: str = "", *, corrected: bool = False, **data: Any
+    ) -> Verdict:
+        """``ratios = left / right`` of every instance: holds when all are at most 1; the measured number is the largest."""
+        worst = float(np.max(ratios))
+        good = np.isfinite(worst) and worst <= 1.0
+        return self.verdict((CORRECTED if corrected else HOLDS) if good else FAILS, worst, 1.0, note, data=data)
+
+    def rate(
+        self,
+        x: Sequence[float],
+        y: Sequence[float],
+        exponent: float,
+        *,
+        side: Literal["equal", "at most", "at least"],
+        slack: float = 0.1,
+        note: str = "",
+        corrected: bool = False,
+    ) -> Verdict:
+        """Fit ``y ∝ x^p``; "at most" holds when the interval of p reaches down to the paper's exponent (within slack).
+
+        For an upper bound ``y = O(x^p)`` as x → 0 the seen exponent must be at *least* p, and so on; ``side`` says
+        which. Undecided below 1.5 decades of x.
+        """
+        fit = fit_exponent(x, y)
+        data = {"x": list(map(float, x)), "y": list(map(float, y)), "exponent": fit.exponent, "claimed": exponent}
+        if fit.decades < 1.5:
+            return self.verdict(
+                UNDECIDED, fit.exponent, exponent, f"only {fit.decades:.1f} decades of data. {note}", interval=fit.interval, data=data
+            )
+        low, high = fit.interval
+        good = {
+            "equal": low - slack <= exponent <= high + slack,
+            "at most": low - slack <= exponent,
+            "at least": high + slack >= exponent,
+        }[side]
+        return self.verdict(
+            (CORRECTED if corrected else HOLDS) if good else FAILS, fit.exponent, exponent, note, interval=fit.interval, data=data
+        )
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on several parts of one statement: a failing part first, then an undecided one, then the tightest."""
+    order = {FAILS: 0, UNDECIDED: 1, CORRECTED: 2, HOLDS: 3}
+    return min(verdicts, key=lambda v: (order[v.verdict], abs(v.measured - v.bound) / max(abs(v.bound), 1e-300)))
+
+
+def printed_or_corrected(printed: Verdict, corrected: Verdict) -> Verdict:
+    """The printed form where it holds; where it does not, the corrected form, "holds as corrected" if that holds."""
+    if printed.verdict == HOLDS:
+        return printed
+    seen = f"as printed: {printed.measured:.3g} against {printed.bound:.3g}"
+    verdict = CORRECTED if corrected.verdict in (HOLDS, CORRECTED) else corrected.verdict
+    return replace(corrected, verdict=verdict, note=f"{corrected.note} ({seen})")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Least-squares slope of log y against log x with a bootstrap interval (95 %)."""
+
+    exponent: float
+    constant: float
+    interval: tuple[float, float]
+    decades: float
+
+
+def fit_exponent(x: Sequence[float] | Float[np.ndarray, " n"], y: Sequence[float] | Float[np.ndarray, " n"], n_bootstrap: int = 1000) -> Fit:
+    """``y ≈ constant·x^exponent`` over positive data; the interval is the bootstrap's 2.5 % to 97.5 % over points.
+
+    Raises:
+        ValueError: fewer than 4 points, or data that are not positive and finite.
+    """
+    log_x, log_y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+    if len(log_x) < 4 or not (np.isfinite(log_x).all() and np.isfinite(log_y).all()):
+        raise ValueError(f"a rate needs at least 4 positive finite points, got {len(log_x)}")
+    slope, offset = np.polyfit(log_x, log_y, 1)
+    rng, slopes = np.random.default_rng(0), []
+    while len(slopes) < n_bootstrap:
+        pick = rng.integers(0, len(log_x), len(log_x))
+        if len(np.unique(log_x[pick])) > 1:
+            slopes.append(np.polyfit(log_x[pick], log_y[pick], 1)[0])
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    return Fit(float(slope), float(np.exp(offset)), (float(low), float(high)), float(np.ptp(log_x) / np.log(10.0)))
