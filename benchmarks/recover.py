@@ -4,7 +4,7 @@ python benchmarks/recover.py teachers [N]     distribution over N random teacher
 python benchmarks/recover.py command          wall clock of `wstar recover` as a whole process, and its own computing
 python benchmarks/recover.py dimension        d = 100,000 beside d = 50: time and peak memory
 python benchmarks/recover.py recording        what the default records cost, against none, in one process
-python benchmarks/recover.py samples          d=20, r=2, 3 neurons, N=3000, noise 0.1: noise-free test error over variance
+python benchmarks/recover.py samples          d=20, r=2, 3 neurons, N=3000, noise 0.1: noise-free error over variance
 """
 
 import json
@@ -20,6 +20,8 @@ import numpy as np
 
 import wstar
 from wstar.theory.alignment import recovery_report
+
+_WSTAR = [sys.executable, "-c", "from wstar.cli.main import main; main()"]
 
 
 def teachers(n: int = 20) -> None:
@@ -38,7 +40,7 @@ def teachers(n: int = 20) -> None:
     print(f"recovered {n - len(failures)}/{n}; failed seeds {failures}")
     for name, values in (("largest mass error", errors), ("largest heavy angle", angles), ("seconds", seconds)):
         quantiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
-        print(f"{name}: min {quantiles[0]:.2g}  quartiles {quantiles[1]:.2g} {quantiles[2]:.2g} {quantiles[3]:.2g}  max {quantiles[4]:.2g}")
+        print(f"{name}: min, quartiles, max", *(f"{q:.2g}" for q in quantiles))
 
 
 def command(runs: int = 5) -> None:
@@ -48,7 +50,7 @@ def command(runs: int = 5) -> None:
         for i in range(runs):
             began = time.perf_counter()
             done = subprocess.run(
-                [sys.executable, "-c", "from wstar.cli.main import main; main()", "recover", "--json", "--out", f"{folder}/{i}"],
+                [*_WSTAR, "recover", "--json", "--out", f"{folder}/{i}"],
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
             walls.append(time.perf_counter() - began)
@@ -69,6 +71,7 @@ def command(runs: int = 5) -> None:
 
 def dimension() -> None:
     """The start itself costs m·d; after it, a run at d = 100,000 is a run in the span."""
+
     def go(dim: int) -> float:
         teacher = wstar.random_teacher(dim=dim, rank=3, width=4, min_angle=0.3, seed=1)
         began = time.perf_counter()

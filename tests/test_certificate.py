@@ -55,7 +55,7 @@ def test_on_a_circle_rho_is_the_minimum_of_a_fine_grid():
 
 
 def test_p_norm_is_the_norm_of_a_function_that_gives_eta():
-    """In one dimension of inputs per neuron: p = Σ α₁ K-features; its norm by the reproducing property on one neuron."""
+    """One neuron: p is its own feature, normalised."""
     teacher = wstar.Teacher([1.0], np.array([[0.6, 0.8]]))
     certificate = dual_certificate(teacher, 2)
     # one neuron: η(w) = K(w*·w)/K(1), p = σ_{≥2}(w*·x)/Z², ‖p‖² = 1/Z²
@@ -94,7 +94,9 @@ def test_the_test_function_against_quadrature(activation, order):
     # E g σ(w·x) at angle θ: expand σ in the same Hermite orders
     for theta in (0.0, 0.3, 1.2):
         w = np.array([[np.cos(theta), np.sin(theta)]])
-        expected = -sum(abs(c) * np.cos(theta) ** k for k, c in enumerate(activation.coefficients(2 * order)) if k >= order)
+        expected = -sum(
+            abs(c) * np.cos(theta) ** k for k, c in enumerate(activation.coefficients(2 * order)) if k >= order
+        )
         assert g.correlation(w)[0] == pytest.approx(expected, rel=1e-12)
 
 

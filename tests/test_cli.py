@@ -86,7 +86,9 @@ def test_without_out_runs_are_numbered(tmp_path):
 
 
 def test_samples_switch_to_the_empirical_risk(tmp_path):
-    done = call("recover", *SMALL, "--samples", 2000, "--noise", 0.1, "--max-steps", 500, "--json", "--out", "s", cwd=tmp_path)
+    done = call(
+        "recover", *SMALL, "--samples", 2000, "--noise", 0.1, "--max-steps", 500, "--json", "--out", "s", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     samples = json.loads(done.stdout)["samples"]
     assert samples["n"] == 2000
@@ -94,7 +96,9 @@ def test_samples_switch_to_the_empirical_risk(tmp_path):
 
 
 def test_a_teacher_file_is_recovered(tmp_path):
-    (tmp_path / "teacher.toml").write_text("outputs = [1.0, -0.7]\nweights = [[1, 0, 0, 0], [0.5, 0.8, 0, 0]]\nbias = 2.0\n")
+    (tmp_path / "teacher.toml").write_text(
+        "outputs = [1.0, -0.7]\nweights = [[1, 0, 0, 0], [0.5, 0.8, 0, 0]]\nbias = 2.0\n"
+    )
     done = call("recover", "--teacher", "teacher.toml", "--width", 60, "--json", "--out", "t", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -191,7 +195,9 @@ def test_a_finished_run_is_not_resumed(finished):
 
 @pytest.mark.parametrize("damage", ["cut short", "other version", "not a zip"])
 def test_a_damaged_or_foreign_checkpoint_is_refused(tmp_path, damage):
-    run = RunFolder.create(tmp_path / "run", "recover", RecoverConfig.build({"dim": 10, "width": 60, "rank": 2, "teacher_width": 3}))
+    run = RunFolder.create(
+        tmp_path / "run", "recover", RecoverConfig.build({"dim": 10, "width": 60, "rank": 2, "teacher_width": 3})
+    )
     run.checkpoint().save(lambda: {"x": np.zeros(1000)})
     state = run.path / "checkpoint" / "state.npz"
     if damage == "cut short":

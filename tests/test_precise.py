@@ -48,8 +48,12 @@ def by_mpmath(teacher, student, weight_decay, *, raw):
 @pytest.mark.parametrize("activations", [("relu", "relu"), ("abs", "leaky_relu")])
 def test_the_ball_contains_the_value_at_sixty_digits(raw, activations):
     rng = np.random.default_rng(0)
-    teacher = wstar.Teacher(rng.normal(size=3), rng.normal(size=(3, 4)), 0.3, rng.normal(size=4), activation=activations[0])
-    student = wstar.Student(rng.normal(size=5), rng.normal(size=(5, 4)), 0.1, rng.normal(size=4), activation=activations[1])
+    teacher = wstar.Teacher(
+        rng.normal(size=3), rng.normal(size=(3, 4)), 0.3, rng.normal(size=4), activation=activations[0]
+    )
+    student = wstar.Student(
+        rng.normal(size=5), rng.normal(size=(5, 4)), 0.1, rng.normal(size=4), activation=activations[1]
+    )
     risk = wstar.PopulationRisk(teacher, preprocessed=not raw)
     for decay in (0.0, 0.1):
         value, radius = risk.value(student, decay, precise=True)

@@ -15,7 +15,9 @@ from wstar.theory.residual import residual_decomposition, sign_moment
 def near(teacher, spread, seed=0, copies=3):
     """Neurons scattered by ``spread`` around every teacher neuron, with the affine part fitted."""
     rng = np.random.default_rng(seed)
-    weights = np.repeat(teacher.weights, copies, axis=0) + spread * rng.normal(size=(copies * teacher.width, teacher.dim))
+    weights = np.repeat(teacher.weights, copies, axis=0) + spread * rng.normal(
+        size=(copies * teacher.width, teacher.dim)
+    )
     outputs = np.repeat(teacher.outputs, copies) / copies * (1.0 + spread * rng.normal(size=len(weights)))
     weights *= rng.choice([-1.0, 1.0], len(weights))[:, None]
     bare = wstar.Student(outputs, weights)
@@ -57,7 +59,9 @@ def test_every_inner_product_against_monte_carlo(teacher):
     first = 0.5 * np.sum((X @ parts.average_neuron_gaps.T) * signs, axis=1)
     inner = X @ directions.T
     second = 0.5 * (inner * (np.sign(inner) - signs[:, alignment.nearest])) @ student.masses
-    third = student(X) - (teacher(X) - teacher.outputs.sum() / np.sqrt(2 * np.pi) - 0.5 * X @ (teacher.outputs @ teacher.weights))
+    third = student(X) - (
+        teacher(X) - teacher.outputs.sum() / np.sqrt(2 * np.pi) - 0.5 * X @ (teacher.outputs @ teacher.weights)
+    )
     third = third - first - second
     # what is left is affine: it is R₃
     design = np.column_stack([np.ones(len(X)), X])
@@ -116,7 +120,10 @@ def test_the_descent_direction_descends_and_meets_its_conditions(teacher):
     before = risk.value(flipped, decay)
     step = 1e-6
     moved = wstar.Student(
-        flipped.outputs, flipped.weights - step * found.weights, flipped.bias - step * found.bias, flipped.linear - step * found.linear
+        flipped.outputs,
+        flipped.weights - step * found.weights,
+        flipped.bias - step * found.bias,
+        flipped.linear - step * found.linear,
     )
     slope = (before - risk.value(moved, decay)) / step
     assert slope == pytest.approx(found.correlation, rel=1e-2)

@@ -1,5 +1,7 @@
 """The driver: cutting a run in pieces changes no bit, and every ending says why."""
 
+from itertools import pairwise
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -97,5 +99,5 @@ def test_log_spaced_steps_are_increasing_and_reach_the_end(max_steps):
     steps = log_spaced_steps(max_steps, per_decade=4)
     assert steps[0] == 0
     assert steps[-1] == max_steps
-    assert all(b > a for a, b in zip(steps, steps[1:], strict=False))
+    assert all(b > a for a, b in pairwise(steps))
     assert len(steps) <= 4 * (np.log10(max_steps) + 1) + 2

@@ -18,6 +18,7 @@ _PUBLIC = {
     "EmpiricalRisk": "risks.empirical",
     "three_stage": "algorithms.three_stage",
     "truncated_descent": "algorithms.truncated",
+    "truncated_descent_many": "algorithms.truncated",
     "align": "theory.alignment",
 }
 

@@ -156,5 +156,5 @@ class StageThree:
 
 
 @eqx.filter_jit
-def _value(risk: Risk, activation: HomogeneousActivation, state: Free, weight_decay: Array) -> Array:
+def _value(risk: Risk, activation: HomogeneousActivation, state: Free, weight_decay: Array | np.ndarray) -> Array:
     return objective(risk, activation, state, weight_decay)

@@ -56,19 +56,19 @@ def energy_limit(risk: Risk, activation: HomogeneousActivation, weights: Float[n
     return float(largest**2 + largest * labels)
 
 
-def checked_start(start: ArrayLike, dim: int) -> Float[np.ndarray, "m d"]:
-    """``start`` as new finite float64 weights (m, dim).
+def checked_weights(name: str, weights: ArrayLike, dim: int) -> Float[np.ndarray, "m d"]:
+    """A new array of finite float64 weights (m, dim); ``name`` is what errors call it.
 
     Raises:
         ValueError: another shape, or values that are not finite.
     """
-    weights = np.array(start, dtype=float)
-    if weights.ndim != 2 or weights.shape[1] != dim or len(weights) == 0:
-        raise ValueError(f"start has shape {weights.shape}: weights (m, {dim}) are expected, one row a neuron")
-    bad = np.flatnonzero(~np.isfinite(weights).all(axis=1))
+    rows = np.array(weights, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] != dim or len(rows) == 0:
+        raise ValueError(f"{name} has shape {rows.shape}: weights (m, {dim}) are expected, one row a neuron")
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if bad.size:
-        raise ValueError(f"start: neuron {bad[0]} is not finite ({bad.size} in all): remove or replace it")
-    return weights
+        raise ValueError(f"{name}: neuron {bad[0]} is not finite ({bad.size} in all): remove or replace it")
+    return rows
 
 
 def refuse_frozen_start(weights: Float[np.ndarray, "m d"], levels: tuple[float, float]) -> None:
@@ -77,6 +77,6 @@ def refuse_frozen_start(weights: Float[np.ndarray, "m d"], levels: tuple[float, 
     for name, level in zip(("lambda_0", "lambda_1"), levels, strict=True):
         if smallest > 0.5 / level:
             raise ValueError(
-                f"{name}={level:g} freezes every neuron at the start: the smallest ‖w‖² is {smallest:.3g}, the threshold "
-                f"1/(2λ) is {0.5 / level:.3g}; take {name} below {0.5 / smallest:.3g}"
+                f"{name}={level:g} freezes every neuron at the start: the smallest ‖w‖² is {smallest:.3g}, the "
+                f"threshold 1/(2λ) is {0.5 / level:.3g}; take {name} below {0.5 / smallest:.3g}"
             )

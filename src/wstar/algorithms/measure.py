@@ -36,7 +36,7 @@ def certify(problem: MeasureProblem, atoms: Atoms, weight_decay: float, sup: flo
     return Certificate(s if atoms.masses.size or sup > 1.0 else sup, float(problem.loss(atoms) * (1 - 1 / s) ** 2 + complementary))
 
 
-def solve(problem, weight_decay, tolerance, atoms, rng, max_iterations, steps=12, verbose=False, stop=0.03):
+def solve(problem, weight_decay, tolerance, atoms, rng, max_iterations, steps=12, verbose=False, stop=0.03, thr=0.1):
     damping = 1e-3
     best = None
     for it in range(max_iterations):
@@ -52,7 +52,7 @@ def solve(problem, weight_decay, tolerance, atoms, rng, max_iterations, steps=12
         if wide:
             inside = np.abs(P[:, -1]) < 1e-6
             P, V = unit(P[inside, :-1]), V[inside]
-        new = np.abs(V) > 0.5 * weight_decay * (1 + min(1e-3, 0.1 * (sup - 1)))
+        new = np.abs(V) > 0.5 * weight_decay * (1 + min(1e-3, thr * (sup - 1)))
         P, V = P[new][:200], V[new][:200]
         signs = np.concatenate([np.sign(atoms.masses), -np.sign(V)])
         atoms = Atoms(np.concatenate([atoms.masses, 0 * V]), np.concatenate([atoms.directions, P]))
@@ -60,5 +60,5 @@ def solve(problem, weight_decay, tolerance, atoms, rng, max_iterations, steps=12
         atoms, F = merge(problem, atoms, F, weight_decay)
         atoms, F, damping, n = slide(problem, atoms, weight_decay, tolerance=stop * (sup - 1), damping=max(damping, 1e-6), max_steps=steps)
         atoms, F = merge(problem, atoms, F, weight_decay)
-        if verbose: print('   F', F, 'cand', len(V), 'n', len(atoms.masses), 'steps', n)
+        if verbose: print('   F', F, 'cand', len(V), 'n', len(atoms.masses), 'steps', n, 'res', np.abs(problem.derivatives(atoms, weight_decay)[0].reshape(len(atoms.masses),-1)/np.sqrt(np.abs(atoms.masses))[:,None]).max()/weight_decay, 'damp', damping)
     return best, it

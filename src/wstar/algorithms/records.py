@@ -1,7 +1,8 @@
 """What is kept of a run in the mean-field parametrisation, and the labelled dataset made of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,7 +26,11 @@ class Records:
     target: Atoms | None
     orders: tuple[int, ...]
     keep_weights: bool
-    rows: dict[str, list] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
+    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
+
+    def fresh(self) -> "Records":
+        """The same columns without rows."""
+        return replace(self, rows={name: [] for name in _COLUMNS})
 
     @property
     def last_step(self) -> int:
@@ -75,7 +80,9 @@ class Records:
         (``relative_tensor_loss``, the scale on which LMZ's Figure 2 makes sense).
         """
         rows = {name: np.array(column) for name, column in self.rows.items() if column}
-        variables = {name: ("step", rows[name]) for name in ("stage", "loss", "gradient_norm", "frozen")}
+        variables: dict[str, Any] = {
+            name: ("step", rows[name]) for name in ("stage", "loss", "gradient_norm", "frozen")
+        }
         variables["norms"] = (("step", "neuron"), rows["norms"])
         coords = {"step": rows["step"]}
         if self.keep_weights:

@@ -1,4 +1,4 @@
-"""Labels that LMZ's learner can fit: the linear part taken off first, the masses brought to one, both put back after."""
+"""Labels that LMZ's learner can fit: their linear part taken off, their masses brought to one, both put back after."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -109,8 +109,8 @@ def _about_masses(masses: Float[np.ndarray, " k"], dim: int) -> list[str]:
     messages = []
     if not np.isclose(masses.sum(), 1.0, rtol=1e-6):
         messages.append(
-            f"the target's masses sum to {masses.sum():.6g}, LMZ's to 1: learning rate, thresholds and stage lengths are "
-            "stated for 1; pass normalise=True"
+            f"the target's masses sum to {masses.sum():.6g}, LMZ's to 1: learning rate, thresholds and stage lengths "
+            "are stated for 1; pass normalise=True"
         )
     outside = np.flatnonzero((masses < 1.0 / (_KAPPA * dim)) | (masses > _KAPPA / dim))
     if outside.size:

@@ -120,8 +120,10 @@ def slide(
     atoms, objective = resolve_masses(problem, atoms, np.sign(atoms.masses), weight_decay)
     for n_steps in range(max_steps):
         gradient, hessian = problem.derivatives(atoms, weight_decay)
-        size = np.abs(gradient.reshape(len(atoms.masses), -1)) / np.sqrt(np.abs(atoms.masses))[:, None]
-        if size.max(initial=0.0) <= tolerance * weight_decay + 4e-16:
+        values, steps = problem.field(atoms).ascent(atoms.directions)
+        slope = gradient.reshape(len(atoms.masses), -1) / np.sqrt(np.abs(atoms.masses))[:, None]
+        over = 0.5*np.abs(np.sum(steps * slope, axis=1))/weight_decay
+        if over.max(initial=0.0) <= tolerance + 4e-16/weight_decay:
             return Slid(atoms, objective, damping, n_steps)
         slack = 2e-17 * (1.0 + atoms.total**2)
         for attempt in range(12):

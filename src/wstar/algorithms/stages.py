@@ -167,7 +167,9 @@ def adjust_norms(
         update = _subgradient_update(gram, correlation, norms[atoms], weight_decay)
         so_far = _subgradient_run(update, resume, max_steps, tolerance, on_pause)
         masses = so_far.outputs * norms[atoms]
-    objective = float(masses @ gram @ masses - 2.0 * correlation @ masses + energy + weight_decay * np.abs(masses).sum())
+    objective = float(
+        masses @ gram @ masses - 2.0 * correlation @ masses + energy + weight_decay * np.abs(masses).sum()
+    )
     full = np.zeros(student.width)
     full[atoms] = masses
     neurons = np.flatnonzero(full) if drop_zeros and full.any() else np.arange(student.width)

@@ -198,9 +198,7 @@ class _Run:
 
     def _tell(self, stage: int, epoch: int, progress: Progress, tolerance: float) -> None:
         if self.on_progress is not None:
-            self.on_progress(
-                RunProgress(stage, epoch, self.settings.n_epochs, progress.step, progress.norm, tolerance)
-            )
+            self.on_progress(RunProgress(stage, epoch, self.settings.n_epochs, progress.step, progress.norm, tolerance))
 
     def _no_epoch(self, stage_three: StageThree, cursor: Cursor) -> Epoch:
         decay = self.settings.weight_decay

@@ -78,7 +78,9 @@ class Epoch:
 def epochs_to_arrays(epochs: Sequence[Epoch]) -> dict[str, np.ndarray]:
     """One array per field."""
     rows = [asdict(e) for e in epochs]
-    return {f.name: np.array([row[f.name] for row in rows], dtype="U16" if f.type is str else None) for f in fields(Epoch)}
+    return {
+        f.name: np.array([row[f.name] for row in rows], dtype="U16" if f.type is str else None) for f in fields(Epoch)
+    }
 
 
 def epochs_from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Epoch]:
@@ -125,7 +127,9 @@ def build_dataset(
     coords = {"step": np.array(snapshots.steps)}
     if target is not None:
         coords["order"] = np.array(orders)
-        relative = _relative_tensor_losses(masses, directions, target.masses, target.directions @ basis.T, orders)
+        relative = _relative_tensor_losses(
+            masses, np.asarray(directions), target.masses, target.directions @ basis.T, orders
+        )
         variables["tensor_loss"] = (("step", "order"), relative)
     return xr.Dataset(variables, coords, attrs={"activation": activation.name})
 

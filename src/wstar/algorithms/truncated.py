@@ -1,67 +1,28 @@
-"""LMZ's Algorithm 1: gradient descent in the mean-field parametrisation that leaves neurons alone once they are large."""
+"""LMZ's Algorithm 1: gradient descent in the mean-field parametrisation that leaves large neurons alone."""
 
+import os
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from wstar.algorithms.mean_field import TruncatedStep, checked_start, energy_limit, refuse_frozen_start
-from wstar.algorithms.records import Records
-from wstar.algorithms.reduction import Reduction, loss_of, reduce_labels, warn_about_setting
-from wstar.algorithms.run import CONVERGED, DIVERGED, STEP_CAP, Outcome, Progress, drive, log_spaced_steps
+from wstar.algorithms.mean_field import checked_weights, refuse_frozen_start
+from wstar.algorithms.run import DIVERGED
 from wstar.algorithms.three_stage import Checkpoint
-from wstar.algorithms.truncation import Truncation, settings_from, settling_steps, whole_number
+from wstar.algorithms.together import run_together
+from wstar.algorithms.truncated_run import Problem, Run, TruncatedProgress, TruncatedResult
+from wstar.algorithms.truncation import settings_from, whole_number
 from wstar.kernels.activations import HomogeneousActivation
-from wstar.networks.parametrisation import MeanField
-from wstar.networks.student import Student, gaussian_start
+from wstar.kernels.cpu import SMALL
+from wstar.networks.student import gaussian_start
 from wstar.networks.teacher import Teacher
 from wstar.precision import double_precision
 from wstar.risks.base import Risk
-
-FROZEN = "all neurons frozen"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of Algorithm 1 as it was run: λ = ``level`` over the steps from ``first_step`` to ``last_step``."""
-
-    level: float
-    first_step: int
-    last_step: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class TruncatedProgress:
-    """What a progress bar wants to know."""
-
-    stage: int
-    step: int
-    n_steps: int
-    norm: float
-
-
-@dataclass(frozen=True)
-class TruncatedResult:
-    """The trained student, its mean-field weights at start and end, the trajectory, and how each stage went.
-
-    ``reason`` is "step cap", "converged", "all neurons frozen" or "diverged", and ``message`` says it in a sentence with
-    what to change. After a divergence, student and weights are the last recorded ones before it.
-    """
-
-    student: Student
-    start: Float[np.ndarray, "m d"]
-    weights: Float[np.ndarray, "m d"]
-    trajectory: xr.Dataset
-    stages: tuple[Stage, ...]
-    reason: str
-    message: str
+from wstar.risks.empirical import EmpiricalRisk
 
 
 @double_precision
@@ -86,7 +47,8 @@ def truncated_descent(
 
     Args:
         risk: a population or an empirical risk with ``preprocessed=False``: the masses are fitted to the labels' mean.
-        width: neurons m; ``seed`` draws them from N(0, I/d).
+        width: neurons m.
+        seed: of the start, drawn from N(0, I/d).
         n_steps: of both stages together; None for the length of both by formula.
         learning_rate: η > 0.
         activation: "abs" (LMZ's simulations), "relu" (their theorem) or another 1-homogeneous one.
@@ -96,12 +58,12 @@ def truncated_descent(
         checkpoint: where to keep the state; a run that finds one there goes on from it and ends at the same bits.
         settings: further fields of :class:`~wstar.algorithms.truncation.Truncation`: ``lambda_0``, ``lambda_1`` (None:
             1/(2d²) and 1/(2d⁴), so that neurons stop at ``‖w‖² = d²`` and ``d⁴``), ``stage_one`` (length of Stage 1:
-            "formula", ``⌈2 d²/(η log d)⌉``; a number of steps; or "detect": the plateau is over when the loss is half of
-            what it was after ``⌈d log d/η⌉`` steps, looked at every quarter of that many), ``remove_linear`` (first take
-            the regression on x off the labels, LMZ's reduction for ReLU targets; the student gets it back as its linear
-            part), ``normalise`` (train on labels scaled so that the masses sum to one, and scale the student back),
-            ``tolerance`` (stop when the norm of the per-particle gradient falls to it), ``orders`` of the recorded
-            tensor losses, ``record_steps`` (None: eight a decade; start and end are always recorded) and
+            "formula", ``⌈2 d²/(η log d)⌉``; a number of steps; or "detect": the plateau is over when the loss is half
+            of what it was after ``⌈d log d/η⌉`` steps, looked at every quarter of that many), ``remove_linear`` (first
+            take the regression on x off the labels, LMZ's reduction for ReLU targets; the student gets it back as its
+            linear part), ``normalise`` (train on labels scaled so that the masses sum to one, and scale the student
+            back), ``tolerance`` (stop when the norm of the per-particle gradient falls to it), ``orders`` of the
+            recorded tensor losses, ``record_steps`` (None: eight a decade; start and end are always recorded) and
             ``record_weights``.
 
     Warns:
@@ -116,211 +78,79 @@ def truncated_descent(
     """
     chosen = settings_from(n_steps, learning_rate, activation, settings)
     whole_number("width", width, 1)
-    refuse_preprocessed(risk)
-    weights = gaussian_start(width, risk.dim, seed) if start is None else checked_start(start, risk.dim)
+    _refuse_preprocessed(risk)
+    weights = gaussian_start(width, risk.dim, seed) if start is None else checked_weights("start", start, risk.dim)
     refuse_frozen_start(weights, chosen.levels(risk.dim))
     problem = Problem.of(risk, chosen, teacher, len(weights))
-    result = _Run(problem, on_progress, checkpoint).go(weights)
+    result = Run(problem, on_progress, checkpoint).go(weights)
     if result.reason == DIVERGED:
         warnings.warn(result.message, stacklevel=3)
     return result
 
 
-def refuse_preprocessed(risk: Risk) -> None:
+@double_precision
+def truncated_descent_many(
+    risk: Risk,
+    seeds: Iterable[int],
+    width: int = 100,
+    n_steps: int | None = 100_000,
+    learning_rate: float = 0.1,
+    activation: HomogeneousActivation | str = "abs",
+    *,
+    teacher: Teacher | None = None,
+    n_threads: int | None = None,
+    **settings: Any,
+) -> list[TruncatedResult]:
+    """:func:`truncated_descent` from many seeds: the same runs to rounding, at a fraction of the time.
+
+    Seeds are divided among ``n_threads`` threads (None: one per core that this process may use), and each thread
+    advances its share in batches. Arguments are those of :func:`truncated_descent`.
+
+    Raises:
+        ValueError: as there; no seeds; ``stage_one="detect"`` (runs of a batch change stage together).
+    """
+    chosen = settings_from(n_steps, learning_rate, activation, settings)
+    whole_number("width", width, 1)
+    _refuse_preprocessed(risk)
+    if n_threads is not None:
+        whole_number("n_threads", n_threads, 1)
+    seeds = tuple(seeds)
+    if not seeds:
+        raise ValueError("seeds is empty: give at least one")
+    if chosen.stage_one_end(risk.dim) is None:
+        raise ValueError(
+            'stage_one="detect" would end Stage 1 at another step for every seed: give a number of steps or "formula"'
+        )
+    starts = np.stack([gaussian_start(width, risk.dim, seed) for seed in seeds])
+    for start in starts:
+        refuse_frozen_start(start, chosen.levels(risk.dim))
+    problem = Problem.of(risk, chosen, teacher, width)
+    n_threads = n_threads or _cores()
+    # batches for what is small, where the fixed cost of a step counts; 4 at width 60, beyond that the cache does
+    terms = risk.n_samples if isinstance(risk, EmpiricalRisk) else width
+    size = max(1, min(-(-len(seeds) // n_threads), SMALL // (2 * width * terms)))
+    shares = [starts[i : i + size] for i in range(0, len(starts), size)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        results = [result for share in pool.map(lambda s: _run_share(problem, s), shares) for result in share]
+    for seed, result in zip(seeds, results, strict=True):
+        if result.reason == DIVERGED:
+            warnings.warn(f"seed {seed}: {result.message}", stacklevel=3)
+    return results
+
+
+@double_precision
+def _run_share(problem: Problem, starts: Float[np.ndarray, "s m d"]) -> list[TruncatedResult]:
+    # a batch of one costs more than a run by itself
+    return run_together(problem, starts) if len(starts) > 1 else [Run(problem.fresh()).go(starts[0])]
+
+
+def _refuse_preprocessed(risk: Risk) -> None:
     """Raise ValueError for a risk whose labels have lost their mean."""
     if risk.preprocessed:
         raise ValueError(
-            "the risk is preprocessed: truncated descent fits the labels' mean too, make the risk with preprocessed=False"
+            "the risk is preprocessed, but truncated descent fits the labels' mean too: make it with preprocessed=False"
         )
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A risk made ready for the algorithm, with the settings and what is recorded."""
-
-    settings: Truncation
-    reduction: Reduction
-    records: Records
-
-    @classmethod
-    def of(cls, risk: Risk, settings: Truncation, teacher: Teacher | None, width: int) -> "Problem":
-        """Reduce the labels and warn about what does not fit LMZ's assumptions."""
-        learner = settings.activation
-        reduction = reduce_labels(risk, learner, settings.remove_linear, settings.normalise)
-        target = reduction.target(risk.target(learner) if teacher is None else teacher.atoms(learner))
-        warn_about_setting(target, width, risk)
-        reduction = reduction.on_device()
-        return cls(settings, reduction, Records(reduction, learner, target, settings.orders, settings.record_weights))
-
-    @property
-    def dim(self) -> int:
-        """Input dimension d."""
-        return self.reduction.risk.dim
-
-    @property
-    def n_steps(self) -> int:
-        """Of both stages together."""
-        return self.settings.total_steps(self.dim)
-
-    @property
-    def record_steps(self) -> tuple[int, ...]:
-        """Steps to record, with the end."""
-        asked = self.settings.record_steps
-        return log_spaced_steps(self.n_steps) if asked is None else (*asked, self.n_steps)
-
-    def update(self, level: float, limit: float) -> TruncatedStep:
-        """The step at λ = ``level``."""
-        numbers = (jnp.asarray(x) for x in (self.settings.learning_rate, 0.5 / level, limit))
-        return TruncatedStep(self.reduction.risk, *numbers, self.settings.activation)
-
-    def result(self, start: Float[np.ndarray, "m d"], cursor: "Cursor") -> TruncatedResult:
-        """What a run that stands at ``cursor`` found."""
-        reason, rate = cursor.stages[-1].reason, self.settings.learning_rate
-        messages = {
-            STEP_CAP: f"all {cursor.step} steps were taken",
-            CONVERGED: f"the gradient fell to the tolerance {self.settings.tolerance:g} at step {cursor.step}",
-            FROZEN: f"every neuron was past its threshold at step {cursor.step}: lower lambda_1 or learning_rate={rate:g}",
-            DIVERGED: f"the run diverged at step {cursor.step}, where the loss had risen beyond 4 times its start: "
-            f"lower learning_rate={rate:g}, for instance to {rate / 4.0:g}",
-        }
-        weights = np.asarray(cursor.state.weights)
-        return TruncatedResult(
-            self.reduction.restore(weights, self.settings.activation),
-            start,
-            weights,
-            cursor.records.dataset().assign_attrs(reason=reason, learning_rate=rate),
-            tuple(cursor.stages),
-            reason,
-            messages[reason],
-        )
-
-
-@dataclass
-class Cursor:
-    """Where a run stands: all that a resumed one needs. ``good`` are the last recorded weights."""
-
-    state: MeanField
-    good: Float[np.ndarray, "m d"]
-    records: Records
-    step: int = 0
-    plateau: float = float("nan")
-    stages: list[Stage] = field(default_factory=list)
-
-    def record(self, level: float, norm: float) -> None:
-        """Put the present state on record."""
-        self.good = np.asarray(self.state.weights)
-        self.records.add(self.step, len(self.stages) + 1, level, norm, self.good)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """A flat dictionary of arrays."""
-        rows = [asdict(stage) for stage in self.stages]
-        table = {f"stages.{name}": np.array([row[name] for row in rows], dtype) for name, dtype in _STAGE_COLUMNS}
-        numbers = {"step": np.asarray(self.step), "plateau": np.asarray(self.plateau)}
-        return {"weights": np.asarray(self.state.weights), "good": self.good} | numbers | table | self.records.to_arrays()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], records: Records) -> "Cursor":
-        """The cursor of :meth:`to_arrays`; fills ``records``."""
-        records.take(arrays)
-        rows = zip(*(arrays[f"stages.{name}"].tolist() for name, _ in _STAGE_COLUMNS), strict=True)
-        state = MeanField(arrays["weights"])
-        stages = [Stage(*row) for row in rows]
-        return cls(state, arrays["good"], records, int(arrays["step"]), float(arrays["plateau"]), stages)
-
-
-_STAGE_COLUMNS = (("level", float), ("first_step", int), ("last_step", int), ("reason", "U24"))
-
-
-@dataclass(frozen=True)
-class _Run:
-    problem: Problem
-    on_progress: Callable[[TruncatedProgress], None] | None
-    checkpoint: Checkpoint | None
-
-    def go(self, start: Float[np.ndarray, "m d"]) -> TruncatedResult:
-        problem = self.problem
-        levels = problem.settings.levels(problem.dim)
-        limit = energy_limit(problem.reduction.risk, problem.settings.activation, start)
-        cursor = self._cursor(start, levels[0])
-        for level in levels[len(cursor.stages) :]:
-            stage = self._stage(cursor, level, limit)
-            cursor.stages.append(stage)
-            if stage.reason in (CONVERGED, DIVERGED) or cursor.step >= problem.n_steps:
-                break
-        return problem.result(start, cursor)
-
-    def _cursor(self, start: Float[np.ndarray, "m d"], level: float) -> Cursor:
-        saved = self.checkpoint.load() if self.checkpoint else None
-        if saved is None:
-            cursor = Cursor(MeanField(start), start, self.problem.records)
-            cursor.record(level, float("nan"))
-            return cursor
-        if saved["weights"].shape != start.shape:
-            raise ValueError(f"the checkpoint holds weights {saved['weights'].shape}, this run has {start.shape}")
-        return Cursor.from_arrays(saved, self.problem.records)
-
-    def _stage(self, cursor: Cursor, level: float, limit: float) -> Stage:
-        first = cursor.stages[-1].last_step if cursor.stages else 0
-        update, reason, norm = self.problem.update(level, limit), STEP_CAP, float("nan")
-        while reason == STEP_CAP and (stop := self._next_stop(cursor)) > cursor.step:
-            outcome = self._drive(update, cursor, level, stop)
-            cursor.state, cursor.step, norm, reason = outcome.state, outcome.step, outcome.norm, outcome.reason
-        if reason == DIVERGED:
-            # what was recorded last is the last state that can be trusted
-            cursor.state = MeanField(cursor.good)
-            return Stage(level, first, cursor.step, reason)
-        cursor.record(level, norm)
-        if reason == CONVERGED:
-            frozen = (np.sum(cursor.good**2, axis=1) > 0.5 / level).mean()
-            # neurons that this stage holds back may move in the next
-            reason = FROZEN if frozen == 1.0 else STEP_CAP if frozen > 0.0 and not cursor.stages else CONVERGED
-        return Stage(level, first, cursor.step, reason)
-
-    def _next_stop(self, cursor: Cursor) -> int:
-        """The step to run to before anything is to be decided; the present one where the stage is over."""
-        problem = self.problem
-        if cursor.stages:
-            return problem.n_steps
-        end = problem.settings.stage_one_end(problem.dim)
-        if end is not None:
-            return end
-        settled = settling_steps(problem.dim, problem.settings.learning_rate)
-        every = -(-settled // 4)
-        if cursor.step >= settled and cursor.step % every == 0 and self._plateau_is_over(cursor):
-            return cursor.step
-        return min(problem.n_steps, (cursor.step // every + 1) * every)
-
-    def _plateau_is_over(self, cursor: Cursor) -> bool:
-        loss = float(loss_of(self.problem.reduction.risk, self.problem.settings.activation, cursor.state.measure()))
-        if np.isnan(cursor.plateau):
-            cursor.plateau = loss
-        return loss <= 0.5 * cursor.plateau
-
-    def _drive(self, update: TruncatedStep, cursor: Cursor, level: float, stop: int) -> Outcome[MeanField]:
-        recorded = frozenset(self.problem.record_steps)
-
-        def see(state: MeanField, progress: Progress) -> None:
-            cursor.state, cursor.step = state, progress.step
-            if progress.step in recorded and progress.reason != DIVERGED:
-                cursor.record(level, progress.norm)
-
-        def pause(state: MeanField, progress: Progress) -> None:
-            cursor.state, cursor.step = state, progress.step
-            if self.on_progress is not None:
-                self.on_progress(
-                    TruncatedProgress(len(cursor.stages) + 1, progress.step, self.problem.n_steps, progress.norm)
-                )
-            # a piece that ended is saved within the next one, once what it leads to is known
-            if self.checkpoint is not None and progress.reason is None:
-                self.checkpoint.save(cursor.to_arrays)
-
-        return drive(
-            update,
-            cursor.state,
-            start_step=cursor.step,
-            max_steps=stop,
-            tolerance=self.problem.settings.tolerance,
-            record_at=recorded,
-            on_record=see,
-            on_pause=pause,
-        )
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,8 +11,9 @@ from wstar.kernels.activations import ABS, HomogeneousActivation, homogeneous
 
 FORMULA, DETECT = "formula", "detect"
 
-# LMZ state orders only; these constants are ours. Stage 1 at d = 10 … 60, a_i = 1/d and width 100 to 400 is then long
-# enough for the tickets to have won, Stage 2 for every tensor loss to fall below 1 % of the target's
+# LMZ state orders only; these constants are ours. With a_i = 1/d on the population, d = 5 … 60 and widths 50 to 200,
+# Stage 1 is then long enough for the tickets to have won (the tensor loss of order 4 has halved), and Stage 2 for every
+# tensor loss to fall below 1 % of the target's
 STAGE_ONE_CONSTANT = 2.0
 STAGE_TWO_CONSTANT = 20.0
 Q = 0.01
@@ -104,7 +105,7 @@ class Truncation:
         if self.lambda_1 is not None:
             first, second = (self.lambda_1 / ratio if self.lambda_0 is None else first), self.lambda_1
         if second > first:
-            raise ValueError(f"lambda_1={second:g} is above lambda_0={first:g}: Stage 2 lets neurons grow further, lower it")
+            raise ValueError(f"lambda_1={second:g} is above lambda_0={first:g}: Stage 2 lets neurons grow, lower it")
         return first, second
 
     def total_steps(self, dim: int) -> int:
@@ -134,9 +135,7 @@ def settings_from(
     for name in others:
         if name not in known:
             raise ValueError(f"truncated descent has no setting {name!r}; it has {', '.join(known)}")
-    lists = {
-        name: tuple(others[name]) for name in ("orders", "record_steps") if others.get(name) is not None
-    }
+    lists = {name: tuple(others[name]) for name in ("orders", "record_steps") if others.get(name) is not None}
     return Truncation(n_steps, learning_rate, homogeneous(activation), **{**others, **lists})
 
 

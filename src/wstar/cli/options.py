@@ -14,14 +14,17 @@ Command = Callable[..., None]
 
 
 def config_options(config: type[Config], *, skip: tuple[str, ...] = ()) -> Callable[[Command], Command]:
-    """One option for every field of ``config`` (``teacher_width`` becomes ``--teacher-width``) and ``--config FILE``."""
+    """One option for every field of ``config`` (``teacher_width``: ``--teacher-width``) and ``--config FILE``."""
 
     def decorate(command: Command) -> Command:
         for name, field in reversed(config.model_fields.items()):
             if name not in skip:
                 command = _option(name, field)(command)
         return click.option(
-            "--config", "config_file", type=click.Path(path_type=Path), help="TOML file with settings; options override it."
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path),
+            help="TOML file with settings; options override it.",
         )(command)
 
     return decorate
@@ -38,9 +41,7 @@ def run_options(command: Command) -> Command:
     return command
 
 
-def settings_from(
-    config: type[Settings], config_file: Path | None, options: dict[str, Any], **fixed: Any
-) -> Settings:
+def settings_from(config: type[Settings], config_file: Path | None, options: dict[str, Any], **fixed: Any) -> Settings:
     """Settings from the file, if any, with the options that were given on top.
 
     Raises:
@@ -57,5 +58,7 @@ def _option(name: str, field: FieldInfo) -> Callable[[Command], Command]:
     default = "" if field.default is None else f"  [{field.default}]"
     flag = f"--{name.replace('_', '-')}"
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{name.replace('_', '-')}", name, default=None, help=f"{field.description}.{default}")
+        return click.option(
+            f"{flag}/--no-{name.replace('_', '-')}", name, default=None, help=f"{field.description}.{default}"
+        )
     return click.option(flag, name, type=kind, default=None, help=f"{field.description}.{default}")

@@ -31,4 +31,6 @@ def recover(config_file: Path | None, out: Path | None, force: bool, as_json: bo
 
 def start_recover(settings: RecoverConfig, prepared: tuple[Teacher, Risk], run: RunFolder, *, as_json: bool) -> None:
     """Run, or go on with, an experiment whose folder is there."""
-    carry_out(run, lambda on_progress: run_recover(settings, prepared, run, on_progress), print_recovery, as_json=as_json)
+    carry_out(
+        run, lambda on_progress: run_recover(settings, prepared, run, on_progress), print_recovery, as_json=as_json
+    )

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeVar
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-
 Settings = TypeVar("Settings", bound="Config")
 
 
@@ -71,7 +70,9 @@ class TrainingConfig(Config):
     seed: int = Field(0, ge=0, description="of every random draw")
     stage2: Literal["lars", "subgradient"] = Field("lars", description="LARS path or the paper's subgradient steps")
     affine: Literal["fitted", "trained"] = Field("fitted", description="bias and linear part: optimal, or by steps")
-    learning_rate: float | None = Field(None, gt=0.0, description="Stage 3 step size; chosen from the problem if absent")
+    learning_rate: float | None = Field(
+        None, gt=0.0, description="Stage 3 step size; chosen from the problem if absent"
+    )
     tolerance: float = Field(0.1, gt=0.0, description="an epoch ends at gradient norm ≤ tolerance·λ^1.5")
     max_steps: int = Field(100_000, ge=1, description="steps an epoch may take")
 
@@ -91,6 +92,9 @@ class RecoverConfig(TrainingConfig):
     )
     n_epochs: int | None = Field(  # type: ignore[assignment]
         None, ge=0, le=60, description="epochs of Stage 3; 12, with samples chosen from their noise"
+    )
+    max_steps: int | None = Field(  # type: ignore[assignment]
+        None, ge=1, description="steps an epoch may take; 100,000, with samples 2,000"
     )
     samples: int | None = Field(None, ge=1, description="train on this many samples instead of the population")
     noise: float = Field(0.0, ge=0.0, description="standard deviation of label noise, with samples")

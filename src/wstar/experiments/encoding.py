@@ -5,11 +5,11 @@ inputs ``x = (W z, c)`` in which the training rows are nearly uncorrelated, with
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from pandas.api import types
 
 # directions are penalised where (C + s·I)/(1 + s) is the identity, C the correlation matrix of the training rows:
 # s = 0 would blow up combinations of columns that hardly vary, s = ∞ leaves the columns as correlated as they are
@@ -44,7 +44,7 @@ class Encoding:
     notes: tuple[str, ...]
 
     @classmethod
-    def fit(cls, training: pd.DataFrame) -> Self:
+    def fit(cls, training: pd.DataFrame) -> "Encoding":
         """Levels, means, scales and ranges of the ``training`` rows; columns that do not vary there are dropped.
 
         Raises:
@@ -54,12 +54,14 @@ class Encoding:
         levels, fill, notes = {}, {}, []
         for name in training.columns:
             column = training[name]
-            if column.dtype == object:
+            if not types.is_numeric_dtype(column):
                 levels[name] = _levels(column)
                 notes.append(f"{name} is text: a 0/1 column for every level but the most frequent, {levels[name][0]}.")
             elif column.isna().any() and column.notna().any():
                 fill[name] = float(column.mean())
-                notes.append(f"{int(column.isna().sum())} empty training cells of {name} hold its mean {fill[name]:.4g}.")
+                notes.append(
+                    f"{int(column.isna().sum())} empty training cells of {name} hold its mean {fill[name]:.4g}."
+                )
             else:
                 fill[name] = float(column.mean()) if column.notna().any() else 0.0
         levels = {name: found[1:] for name, found in levels.items()}

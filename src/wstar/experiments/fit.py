@@ -26,6 +26,8 @@ KIND = "fit"
 _MOST_PREDICTIONS = 10_000
 # a neuron counts as living above this share of the heaviest one's mass
 _LIVING_SHARE = 1e-2
+# see DecayPlan: what one table of pure noise in twenty exceeds
+_CLEAR_STRENGTH = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,6 @@ def summarise(prepared: Prepared, fitted: Fitted) -> dict[str, Any]:
             "r2_linear_test": r_squared(y_test, fitted.linear(ones_test)),
         },
         "target_sd": float(y_train.std()),
-        "noise_sd": float(y_train.std()) * fitted.plan.noise,
         "directions": directions,
         "linear": linear,
         "predictions": {"observed": y_test[shown].tolist(), "predicted": predicted[shown].tolist()},
@@ -178,9 +179,7 @@ def summarise(prepared: Prepared, fitted: Fitted) -> dict[str, Any]:
 
 def through(network: Student, matrix: Float[np.ndarray, "d k"]) -> Student:
     """The network ``x ↦ network(matrix x)``."""
-    return Student(
-        network.outputs, network.weights @ matrix, network.bias, network.linear @ matrix, network.activation
-    )
+    return Student(network.outputs, network.weights @ matrix, network.bias, network.linear @ matrix, network.activation)
 
 
 def r_squared(observed: Float[np.ndarray, " n"], predicted: Float[np.ndarray, " n"]) -> float | None:
@@ -209,11 +208,13 @@ def _training_notes(fitted: Fitted) -> list[str]:
     if not fitted.epochs:
         return [*notes, "No direction stands out from the noise at this weight decay: the fit is linear."]
     first, last = fitted.epochs[0].weight_decay, fitted.epochs[-1].weight_decay
-    return [
-        *notes,
+    notes.append(
         f"Weight decay goes from {first:.2g} to {last:.2g} (target scaled to standard deviation 1); at "
-        f"{2.0 * fitted.plan.last:.2g} noise of the residual's size would recruit no neuron.",
-    ]
+        f"{2.0 * fitted.plan.last:.2g} noise of the residual's size would recruit no neuron."
+    )
+    if fitted.plan.strength < _CLEAR_STRENGTH:
+        notes.append("Caution: directions as strong as these turn up in more than one table of pure noise in twenty.")
+    return notes
 
 
 def _epoch_row(index: int, epoch: Epoch, trajectory: xr.Dataset) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from wstar.theory.alignment import align, recovery_report
 KIND = "recover"
 _TEST_ROWS = 5_000
 _WEIGHT_DECAY, _N_EPOCHS = 0.02, 12
+# a step over samples costs a pass over them, and their noise is above what later steps would gain
+_POPULATION_STEPS, _SAMPLE_STEPS = 100_000, 2_000
 
 
 def prepare(config: RecoverConfig) -> tuple[Teacher, Risk]:
@@ -48,7 +50,9 @@ def prepare(config: RecoverConfig) -> tuple[Teacher, Risk]:
             signs=config.signs,
         )
     if config.width < teacher.width:
-        raise ValueError(f"width={config.width} is below the teacher's {teacher.width} neurons: the student needs at least as many")
+        raise ValueError(
+            f"width={config.width} is below the teacher's {teacher.width} neurons: the student needs at least as many"
+        )
     if config.samples is None:
         return teacher, PopulationRisk(teacher)
     if config.samples < teacher.dim + 2:
@@ -84,7 +88,7 @@ def run_recover(
         affine=config.affine,
         learning_rate=config.learning_rate,
         tolerance=config.tolerance,
-        max_steps=config.max_steps,
+        max_steps=config.max_steps or (_POPULATION_STEPS if config.samples is None else _SAMPLE_STEPS),
         teacher=teacher,
         on_progress=on_progress,
         checkpoint=run.checkpoint() if run else None,
@@ -169,4 +173,3 @@ def _sample_scores(config: RecoverConfig, teacher: Teacher, risk: Risk, student:
     clean = teacher(X)
     error = float(np.mean((risk.restore(student)(X) - clean) ** 2) / np.var(clean))
     return {"n": config.samples, "noise": config.noise, "test_rows": _TEST_ROWS, "test_error_over_variance": error}
-

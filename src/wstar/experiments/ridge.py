@@ -13,6 +13,8 @@ from wstar.networks.student import Student
 MERGE_ANGLE = 0.2
 _N_GRID = 41
 _MOST_POINTS = 2000
+# neurons lighter than this share of the heaviest are dying ones; they are left out
+_DEAD_SHARE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,8 @@ def ridge_functions(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Directions (most important first) and linear part of ``student``, a network on inputs ``(z, 1)``.
 
-    A neuron that is linear over all rows joins the linear part, the others are turned so that the linear part is small
+    A neuron that is linear over all rows joins the linear part, one lighter than a thousandth of the heaviest is
+    left out, the others are turned so that the linear part is small
     (``σ(x) = σ(−x) + x`` for ReLU: the data cannot tell) and merged where their angle is at most 0.2 rad. Curves have
     mean zero over the rows; the intercept holds the means. ``intercept + linear·z + Σ_k φ_k`` is the prediction, up
     to the merging.
@@ -78,7 +81,9 @@ def _from_student(student: Student) -> Ridges:
     norms = np.linalg.norm(slopes, axis=1)
     flat = norms == 0.0
     constant = float(student.outputs[flat] @ student.activation(shifts[flat]))
-    norms, living = norms[~flat], ~flat
+    masses = np.abs(student.outputs) * norms
+    living = ~flat & (masses > _DEAD_SHARE * masses.max())
+    norms = norms[living]
     return Ridges(
         student.outputs[living] * norms,
         slopes[living] / norms[:, None],

@@ -47,7 +47,9 @@ class RunFolder:
         path = Path(path)
         if path.exists():
             if not force:
-                raise ValueError(f"{path} exists: choose another --out, --force to replace it, or `wstar resume {path}`")
+                raise ValueError(
+                    f"{path} exists: choose another --out, --force to replace it, or `wstar resume {path}`"
+                )
             if not path.is_dir() or (any(path.iterdir()) and not (path / "config.toml").is_file()):
                 raise ValueError(f"{path} exists and is not a run folder: it is left alone, choose another --out")
         staging = None
@@ -88,7 +90,7 @@ class RunFolder:
 
     @classmethod
     def unused(cls, kind: str, parent: str | Path = "runs") -> Path:
-        """The first free path ``runs/KIND-1``, ``runs/KIND-2``, …"""
+        """The first path of ``runs/KIND-1``, ``runs/KIND-2`` and so on that is free."""
         return next(p for i in itertools.count(1) if not (p := Path(parent) / f"{kind}-{i}").exists())
 
     @property
@@ -102,7 +104,7 @@ class RunFolder:
 
     def write_network(self, name: str, network: TwoLayer) -> None:
         """``name``.npz."""
-        _replace_file(self.path / f"{name}.npz", lambda file: np.savez(file, **network.to_arrays()))
+        _replace_file(self.path / f"{name}.npz", lambda file: np.savez(file, allow_pickle=False, **network.to_arrays()))
 
     def write_trajectory(self, dataset: xr.Dataset) -> None:
         """trajectory.zarr."""
@@ -180,7 +182,7 @@ class FileCheckpoint(Checkpoint):
             return
         stamped = arrays() | {"wstar": np.array(__version__), "format": np.array(CHECKPOINT_FORMAT)}
         self.folder.mkdir(exist_ok=True)
-        _replace_file(self.folder / "state.npz", lambda file: np.savez(file, **stamped))
+        _replace_file(self.folder / "state.npz", lambda file: np.savez(file, allow_pickle=False, **stamped))
         self._last = time.monotonic()
 
 

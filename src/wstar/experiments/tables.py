@@ -27,7 +27,7 @@ class Table:
     Attributes:
         name: file name without its folder.
         target: name of the target column.
-        inputs: the other columns, numeric (float64) or text (objects).
+        inputs: the other columns, numeric (float64) or text.
         labels: the target, (n,).
         notes: what was done to the table, as sentences.
     """
@@ -61,7 +61,7 @@ def read_table(path: str | Path, target: str, *, missing: str = "refuse", catego
     _check_target(frame, target, path.name)
     if len(frame) < 2:
         many = "no rows" if frame.empty else "one row"
-        raise ValueError(f"{path.name} has {many}: a fit needs at least {len(frame.columns) + 1}, columns + 2")
+        raise ValueError(f"{path.name} has {many}: at least input columns + 2 = {len(frame.columns) + 1} are needed")
     frame, notes = _without_row_numbers(frame, target)
     frame, dropped = _without_text(frame, target, categories)
     frame = _as_numbers(frame)
@@ -94,12 +94,14 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def _read(path: Path) -> pd.DataFrame:
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
-        raise ValueError(f"{path.name}: tables are read from .csv and .parquet files; save it as one of these")
+        raise ValueError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")
     if not path.is_file():
         raise ValueError(f"{path} does not exist or is not a file: check the path of the table")
     try:
         frame = _read_csv(path) if suffix == ".csv" else _read_parquet(path)
-    except (OSError, ValueError, pd.errors.ParserError) as error:
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{path.name}: its rows have more fields than its first line has names: name all") from None
+    except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()
         raise ValueError(f"{path.name} cannot be read: {first[0] if first else type(error).__name__}") from None
     repeated = [str(name) for name, count in Counter(frame.columns).items() if count > 1]
@@ -116,11 +118,12 @@ def _read_csv(path: Path) -> pd.DataFrame:
         delimiter = max(_DELIMITERS, key=first.count)
         file.seek(0)
         names = next(csv.reader(file, delimiter=delimiter))
-        # read without a header: pandas would quietly rename repeated columns
-        try:
-            frame = pd.read_csv(file, header=None, names=range(len(names)), sep=delimiter, index_col=False)
-        except pd.errors.EmptyDataError:
-            frame = pd.DataFrame({i: [] for i in range(len(names))})
+    # numbers for names: pandas would quietly rename repeated columns, and drop fields beyond the named ones
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            path, header=0, names=range(len(names)), sep=delimiter, index_col=False, encoding="utf-8-sig"
+        )
     frame.columns = pd.Index([name.strip() for name in names])
     return frame
 
@@ -206,16 +209,19 @@ def _without_gaps(frame: pd.DataFrame, target: str, missing: str) -> tuple[pd.Da
     listed = ", ".join(f"{name} ({count})" for name, count in counts.items())
     if missing == "refuse":
         name, count = next(iter(counts.items()))
-        others = f", and {len(counts) - 1} other columns: {listed}" if len(counts) > 1 else ""
+        others = f" (all columns with gaps: {listed})" if len(counts) > 1 else ""
         raise ValueError(
-            f"column {name!r} holds {count} NaN, infinite or empty cells{others}: add --missing drop to leave those "
-            "rows out, or --missing mean to fill in the mean"
+            f"column {name!r} holds {_plural(count, 'NaN, infinite or empty cell')}{others}: add --missing drop to "
+            "leave those rows out, or --missing mean to fill in the mean"
         )
     bad = gaps.any(axis=1) if missing == "drop" else gaps[target]
-    notes = [f"Dropped {int(bad.sum())} rows with NaN, infinite or empty cells: {listed}."] if bad.any() else []
-    if missing == "mean":
-        notes = [f"Dropped {int(bad.sum())} rows without a value of {target}."] if bad.any() else []
+    why = f"with NaN, infinite or empty cells: {listed}" if missing == "drop" else f"without a value of {target}"
+    notes = [f"Dropped {_plural(int(bad.sum()), 'row')} {why}."] if bad.any() else []
     return frame[~bad].reset_index(drop=True), notes
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _check_shape(inputs: pd.DataFrame, labels: Float[np.ndarray, " n"], target: str) -> None:
@@ -231,7 +237,7 @@ def _check_shape(inputs: pd.DataFrame, labels: Float[np.ndarray, " n"], target: 
 def _warn_of_leaks(inputs: pd.DataFrame, labels: Float[np.ndarray, " n"], target: str) -> None:
     for name in inputs.columns:
         column = inputs[name]
-        if column.dtype == object or column.isna().any() or np.ptp(column) == 0.0:
+        if not types.is_numeric_dtype(column) or column.isna().any() or np.ptp(column) == 0.0:
             continue
         if abs(np.corrcoef(column.to_numpy(), labels)[0, 1]) > _LEAK:
             warnings.warn(f"column {name!r} is {target!r} up to scale: it gives the answer away, drop it", stacklevel=3)

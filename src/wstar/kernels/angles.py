@@ -63,9 +63,10 @@ def arcsine(rho: Float[Array, "..."], scale: float = 1.0) -> Float[Array, "..."]
 
 
 def versine(angle: Float[Array, "..."], unit: float = 1.0, scale: float = 1.0) -> Float[Array, "..."]:
-    """``scale·(1 − cos t) = scale·(1 − √(1−ρ²))`` for ``t = unit·angle``, |t| ≤ π/2; 1 − cos to two units of its last place.
+    """``scale·(1 − cos t) = scale·(1 − √(1−ρ²))`` for ``t = unit·angle``, |t| ≤ π/2.
 
-    From the angle rather than from ρ: a pass without a square root, and nothing cancels at small angles.
+    ``1 − cos t`` is right to two units in the last place (unit 1). From the angle rather than from ρ: a pass without a
+    square root, and nothing cancels at small angles.
     """
     z = angle * angle
     return z * _horner(tuple(scale * c * unit ** (2 * k + 2) for k, c in enumerate(_VERSINE)), z)

@@ -72,8 +72,8 @@ def _lead(result: dict[str, Any]) -> str:
     named = " and ".join(result["columns"][k] for k in heaviest)
     return (
         f"The model predicts {result['target']} by a linear part and {plural(n, 'direction')} through "
-        f"{plural(len(result['columns']), 'column')}. The most important carries {percent(first['importance'])} of what "
-        f"the directions explain and is mainly {named}."
+        f"{plural(len(result['columns']), 'column')}. The most important carries {percent(first['importance'])} of "
+        f"what the directions explain and is mainly {named}."
     )
 
 
@@ -103,7 +103,8 @@ def _rest(directions: list[dict[str, Any]]) -> str:
     if not directions:
         return ""
     share = sum(direction["importance"] for direction in directions)
-    return f"{plural(len(directions), 'further direction')}, with {percent(share)} together, not drawn; all are in result.json."
+    further = plural(len(directions), "further direction")
+    return f"{further}, with {percent(share)} together, not drawn; all are in result.json."
 
 
 def _points_caption(directions: list[dict[str, Any]]) -> str:

@@ -70,22 +70,23 @@ def _lead(result: dict[str, Any]) -> str:
     said = []
     if not all(is_found(neuron) for neuron in recovery["neurons"]):
         said.append(
-            f"A hidden direction counts as found when the student neurons within {radians(within)} of it carry its mass, "
-            f"to {percent(MASS_TOLERANCE, 1)}."
+            f"A hidden direction counts as found when the student neurons within {radians(within)} of it carry its "
+            f"mass, to {percent(MASS_TOLERANCE, 1)}."
         )
     if heavy is not None and heavy <= within:
         said.append(
-            f"Every student neuron that carries weight lies within {radians(heavy)} ({degrees(heavy)}) of a hidden direction."
+            f"Every student neuron that carries weight lies within {radians(heavy)} ({degrees(heavy)}) "
+            "of a hidden direction."
         )
     elif heavy is not None:
         said.append(
-            f"Student neurons that carry weight are up to {radians(heavy)} ({degrees(heavy)}) away from the nearest hidden "
-            f"direction; mass {number(leftover, 2)} lies farther than {radians(within)} from all of them."
+            f"Student neurons that carry weight are up to {radians(heavy)} ({degrees(heavy)}) away from the nearest "
+            f"hidden direction; mass {number(leftover, 2)} lies farther than {radians(within)} from all of them."
         )
     if samples:
         said.append(
-            f"Learnt from {count(samples['n'])} samples with noise {number(samples['noise'], 2)}; on fresh noise-free rows "
-            f"the squared error is {percent(samples['test_error_over_variance'])} of the variance."
+            f"Learnt from {count(samples['n'])} samples with noise {number(samples['noise'], 2)}; on fresh noise-free "
+            f"rows the squared error is {percent(samples['test_error_over_variance'])} of the variance."
         )
     return " ".join(said)
 

@@ -32,7 +32,8 @@ def progress_bar(console: Console, *, shown: bool) -> Iterator[Callable[[RunProg
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task, highest = bar.add_task("Stage 1", total=1.0), {}
+        task = bar.add_task("Stage 1", total=1.0)
+        highest: dict[tuple[int, int], float] = {}
 
         def update(progress: RunProgress) -> None:
             label = f"Stage {progress.stage}"
@@ -82,8 +83,8 @@ def print_recovery(console: Console, result: dict[str, Any]) -> None:
     if epochs:
         steps = sum(e["n_steps"] for e in epochs)
         console.print(
-            f"{len(epochs)} epochs, λ {epochs[0]['weight_decay']:.2g} → {epochs[-1]['weight_decay']:.2g}, {steps:,} steps "
-            f"in {result['seconds']['compute']:.1f} s; last epoch: {epochs[-1]['reason']}"
+            f"{len(epochs)} epochs, λ {epochs[0]['weight_decay']:.2g} → {epochs[-1]['weight_decay']:.2g}, "
+            f"{steps:,} steps in {result['seconds']['compute']:.1f} s; last epoch: {epochs[-1]['reason']}"
         )
     if result["samples"]:
         console.print(
@@ -101,8 +102,9 @@ def print_fit(console: Console, result: dict[str, Any], *, n_columns: int = 4) -
     for sentence in result["preprocessing"]:
         console.print(f"[dim]{escape(sentence)}[/dim]", highlight=False)
     table = Table(title=None, header_style="bold", box=None, pad_edge=False)
-    for name, justify in (("direction", "right"), ("mass", "right"), ("share", "right"), ("made of", "left")):
-        table.add_column(name, justify=justify)
+    for name in ("direction", "mass", "share"):
+        table.add_column(name, justify="right")
+    table.add_column("made of")
     for i, direction in enumerate(result["directions"], start=1):
         weights = np.array(direction["weights"])
         largest = np.argsort(-np.abs(weights))[:n_columns]

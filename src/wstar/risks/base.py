@@ -61,7 +61,7 @@ class Risk(eqx.Module):
     def mass_problem(
         self, activation: HomogeneousActivation, directions: Float[np.ndarray, "m d"]
     ) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, " m"], float]:
-        """``G, b, y²`` such that ``min over the affine part of L = cᵀGc − 2bᵀc + y²`` for masses c at ``directions``."""
+        """``G, b, y²`` with ``min over the affine part of L = cᵀGc − 2bᵀc + y²`` for masses c at ``directions``."""
 
     @abstractmethod
     def tensor_losses(self, network: TwoLayer, orders: Iterable[int] = (0, 1, 2, 4, 6, 8)) -> dict[int, float]:
@@ -195,5 +195,7 @@ def _field(risk: Risk, activation: HomogeneousActivation, measure: Measure, dire
 
 
 @eqx.filter_jit
-def _gradient(risk: Risk, activation: HomogeneousActivation, parameters: Free, weight_decay: Array | np.ndarray) -> Free:
+def _gradient(
+    risk: Risk, activation: HomogeneousActivation, parameters: Free, weight_decay: Array | np.ndarray
+) -> Free:
     return parameter_gradient(risk, activation, jax.tree.map(jnp.asarray, parameters), weight_decay)

@@ -105,7 +105,6 @@ class EmpiricalRisk(Risk):
         self, activation: HomogeneousActivation, measure: Measure, directions: Float[Array | np.ndarray, "n d"]
     ) -> Field:
         """``Ψ(u) = Σ ω R σ(u·x)`` and ``∇Ψ(u) = Σ ω R σ'(u·x) x``, both in one pass over the rows."""
-
         above, below = activation.odd + activation.even, activation.odd - activation.even
         trained = directions is measure.directions
 
@@ -114,8 +113,8 @@ class EmpiricalRisk(Risk):
             pre = own if trained else directions @ X.T
             weighted = (w * _residual(activation, measure, own, X, y))[None, :]
             # σ'(u·x) R, with the mean of both slopes at the kink; (neurons, rows) lies well for both products
-            slopes = jnp.where(pre > 0.0, above * weighted, jnp.where(pre < 0.0, below * weighted, activation.odd * weighted))
-            return slopes @ X
+            rest = jnp.where(pre < 0.0, below * weighted, activation.odd * weighted)
+            return jnp.where(pre > 0.0, above * weighted, rest) @ X
 
         gradients = self._reduce(block, max(directions.shape[0], measure.masses.shape[0]))
         # σ is 1-homogeneous: Ψ(u) = u·∇Ψ(u)
@@ -190,9 +189,11 @@ class EmpiricalRisk(Risk):
         return jax.lax.fori_loop(0, n_full, body, tail)
 
 
-def _residual(activation: HomogeneousActivation, measure: Measure, pre: Array, X: Array, y: Array) -> Array:
+def _residual(
+    activation: HomogeneousActivation, measure: Measure, pre: Array | np.ndarray, X: Array, y: Array
+) -> Array:
     """``f(x) − y`` at the rows of ``X``, from the pre-activations ``u_i·x`` (neurons, rows)."""
-    return measure.masses @ activation(pre) + measure.bias + X @ measure.linear - y
+    return jnp.asarray(measure.masses @ activation(jnp.asarray(pre)) + measure.bias + X @ measure.linear - y)
 
 
 @eqx.filter_jit
@@ -236,9 +237,7 @@ def _standardised(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
     return mean, scale, centred / scale
 
 
-def _checked(
-    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked(X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(f"X has shape {X.shape}: a two-dimensional array (rows, columns) is expected")
@@ -251,7 +250,10 @@ def _checked(
     bad = ~np.isfinite(X)
     if bad.any():
         column = int(bad.any(axis=0).argmax())
-        raise ValueError(f"X holds {int(bad.sum())} NaN or infinite cells, {int(bad[:, column].sum())} of them in column {column}: fill or drop them")
+        there = int(bad[:, column].sum())
+        raise ValueError(
+            f"X holds {int(bad.sum())} NaN or infinite cells, {there} of them in column {column}: fill or drop them"
+        )
     if not np.isfinite(y).all():
         raise ValueError(f"y holds {int((~np.isfinite(y)).sum())} NaN or infinite labels: drop those rows")
     if sample_weight is None:

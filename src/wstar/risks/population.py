@@ -74,7 +74,9 @@ class PopulationRisk(Risk):
         return eqx.tree_at(
             lambda r: (r.directions, r.target_linear, r.labels.directions, r.labels.linear),
             self,
-            tuple(rows @ basis.T for rows in (self.directions, self.target_linear, self.directions, self.labels.linear)),
+            tuple(
+                rows @ basis.T for rows in (self.directions, self.target_linear, self.directions, self.labels.linear)
+            ),
         )
 
     def relabelled(self, linear: Float[np.ndarray, " d"], scale: float) -> "PopulationRisk":
@@ -94,7 +96,7 @@ class PopulationRisk(Risk):
         )
 
     def reduced(self, directions: Float[np.ndarray, "m d"]) -> "tuple[PopulationRisk, Float[np.ndarray, 'k d']]":
-        """Into span(student, teacher, linear part), which gradient descent never leaves; same numbers, fewer of them."""
+        """Into span(student, teacher, linear part), which gradient descent never leaves; same numbers, fewer."""
         basis = span_basis(directions, self.directions, self.target_linear)
         return self.restrict(basis), basis
 
@@ -175,6 +177,8 @@ class PopulationRisk(Risk):
             jnp.concatenate([activation.even * measure.masses, -jnp.asarray(self.masses)]),
         )
 
-    def _even_sums(self, activation: HomogeneousActivation, measure: Measure, directions: Array | np.ndarray) -> tuple[Array, Array]:
+    def _even_sums(
+        self, activation: HomogeneousActivation, measure: Measure, directions: Array | np.ndarray
+    ) -> tuple[Array, Array]:
         atoms, masses = self._atoms(activation, measure)
         return kernel_sums(self.kernel, directions, atoms, masses)

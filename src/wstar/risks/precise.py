@@ -57,7 +57,9 @@ def precise_loss(
         flint.ctx.prec = before
     # a mean square is not negative: cut what the ball has below zero
     value = max(float(ball.mid()), 0.0)
-    return Ball(value, float(np.nextafter(float(ball.rad()) + abs(float(ball.mid()) - value) + np.spacing(value), np.inf)))
+    return Ball(
+        value, float(np.nextafter(float(ball.rad()) + abs(float(ball.mid()) - value) + np.spacing(value), np.inf))
+    )
 
 
 def _good(ball: arb, relative_radius: float) -> bool:
@@ -71,7 +73,11 @@ def _loss(target: Target, network: TwoLayer, weight_decay: float, *, raw: bool) 
     outputs += [-arb(float(a)) for a in target.masses]
     rows = [[arb(float(x)) for x in row] for row in np.concatenate([network.weights, target.directions])]
     # neurons without a direction or a mass add nothing, and their ρ would be 0/0
-    kept = [i for i, (a, row) in enumerate(zip(outputs, rows, strict=True)) if not a.is_zero() and any(not x.is_zero() for x in row)]
+    kept = [
+        i
+        for i, (a, row) in enumerate(zip(outputs, rows, strict=True))
+        if not a.is_zero() and any(not x.is_zero() for x in row)
+    ]
     gram = _gram([rows[i] for i in kept])
     norms = [gram[i, i].sqrt() for i in range(len(kept))]
     masses = [outputs[i] * n for i, n in zip(kept, norms, strict=True)]

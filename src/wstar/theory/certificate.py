@@ -1,4 +1,4 @@
-"""Non-degenerate dual certificates (ZG Definition 1, Appendix G): functions on the sphere that single out the teacher."""
+"""Non-degenerate dual certificates (ZG Definition 1, App. G): functions on the sphere that single out the teacher."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +22,9 @@ _NEAR = 1e-3
 
 @dataclass(frozen=True)
 class DualCertificate:
-    """``η(w) = Σ_j α_{1,j} K(w*_j·w) + Σ_j α_{2,j}·(P_j w) K'(w*_j·w)`` with ``η(w*_i) = sign a*_i``, ``P_i∇η(w*_i) = 0``.
+    """``η(w) = Σ_j α_{1,j} K(w*_j·w) + Σ_j α_{2,j}·(P_j w) K'(w*_j·w)`` with ``η(w*_i) = sign a*_i``.
 
+    Its tangential gradient vanishes there: ``P_i∇η(w*_i) = 0``.
     K is the normalised tail ``K_{≥ℓ}/Z²``. Call it on unit rows (n, d).
 
     Attributes:
@@ -86,11 +87,14 @@ def dual_certificate(
     spectrum, vectors = np.linalg.eigh(system)
     # tangents along w*_j itself do nothing: one null direction per teacher neuron
     used = np.argsort(-np.abs(spectrum))[: len(spectrum) - len(axes)]
-    condition = float(np.abs(spectrum[used]).max() / np.abs(spectrum[used]).min()) if np.abs(spectrum[used]).min() else np.inf
+    condition = (
+        float(np.abs(spectrum[used]).max() / np.abs(spectrum[used]).min()) if np.abs(spectrum[used]).min() else np.inf
+    )
     if condition > _MAX_CONDITION:
         raise ValueError(
-            f"the certificate system of order {min_order} is singular to rounding (condition {condition:.1e}, separation "
-            f"{teacher.separation:.1e}): raise min_order or the separation; no number from it could be trusted"
+            f"the certificate system of order {min_order} is singular to rounding (condition {condition:.1e}, "
+            f"separation {teacher.separation:.1e}): raise min_order or the separation; no number from it could be "
+            "trusted"
         )
     alpha = vectors[:, used] @ ((vectors[:, used].T @ rhs) / spectrum[used])
     values, tangents = alpha[: len(axes)], alpha[len(axes) :].reshape(axes.shape)
@@ -176,9 +180,7 @@ def _evaluate(
     return kernel @ values + np.sum(slope * (directions @ along.T), axis=1)
 
 
-def _interpolation_matrix(
-    axes: Float[np.ndarray, "k r"], tail: NormalisedTail
-) -> Float[np.ndarray, "n n"]:
+def _interpolation_matrix(axes: Float[np.ndarray, "k r"], tail: NormalisedTail) -> Float[np.ndarray, "n n"]:
     """``Υ = E γγᵀ``: values and tangential gradients of the kernel between all pairs of teacher directions.
 
     ``∇_u∇_vᵀK = K' I + K'' v uᵀ``, projected on both sides; K'' at ρ = ±1 meets vanishing vectors there.

@@ -9,7 +9,7 @@ from wstar.networks.student import Student
 from wstar.networks.teacher import Teacher
 from wstar.risks.base import check_weight_decay
 from wstar.risks.population import PopulationRisk
-from wstar.theory.alignment import align
+from wstar.theory.alignment import Alignment, align
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,11 @@ def flip_towards(student: Student, teacher: Teacher) -> Student:
 
 
 def descent_direction(
-    student: Student, teacher: Teacher, weight_decay: float, close_angle: float | None = None, sign_angle: float | None = None
+    student: Student,
+    teacher: Teacher,
+    weight_decay: float,
+    close_angle: float | None = None,
+    sign_angle: float | None = None,
 ) -> DescentDirection:
     """ZG's descent direction at ``student`` for the population risk of ``teacher`` at λ = ``weight_decay``.
 
@@ -103,7 +107,7 @@ def descent_direction(
     )
 
 
-def _close_angle(alignment, targets: np.ndarray) -> float:  # noqa: ANN001 (Alignment)
+def _close_angle(alignment: Alignment, targets: Float[np.ndarray, " k"]) -> float:
     """Smallest angle within which every teacher neuron has half of its mass; π/2 when none does."""
     candidates = np.unique(alignment.angles[alignment.nearest >= 0])
     for angle in candidates:

@@ -1,4 +1,4 @@
-"""The residual in three parts (ZG eq. 8), with every inner product in closed form and the large terms cancelled by hand.
+"""The residual in three parts (ZG eq. 8): every inner product in closed form, the large terms cancelled by hand.
 
 Flip every student neuron so that ``u_j·w*_i ≥ 0`` for its teacher neuron i. With e the even factor of the activation,
 ``φ_j = ∠(u_j, w*_i)`` and ``v_i = Σ_{j∈T_i} c_j u_j``:
@@ -48,7 +48,7 @@ class ResidualDecomposition:
 
     @property
     def loss(self) -> float:
-        """``L = Σ E R_a R_b``: right to about 1e-3 relative where the plain kernel sum is rounding noise (below 1e-15)."""
+        """``L = Σ E R_a R_b``: right to about 1e-3 relative where the plain sum is rounding noise (below 1e-15)."""
         return max(float(self.gram.sum()), 0.0)
 
 
@@ -123,7 +123,12 @@ def _gaps_with_gaps(gaps: np.ndarray, axes: np.ndarray) -> float:
 
 
 def _gaps_with_wedges(
-    gaps: np.ndarray, axes: np.ndarray, masses: np.ndarray, directions: np.ndarray, owner: np.ndarray, wedges: np.ndarray
+    gaps: np.ndarray,
+    axes: np.ndarray,
+    masses: np.ndarray,
+    directions: np.ndarray,
+    owner: np.ndarray,
+    wedges: np.ndarray,
 ) -> float:
     """``Σ_i Σ_j c_j ĝ_iᵀ[M(w_i, u_j) − M(w_i, w_k)]u_j``, k the teacher of j.
 

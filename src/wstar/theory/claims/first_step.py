@@ -46,11 +46,14 @@ def closest_angles(claim: Claim, effort: Effort) -> Verdict:
     for rank in (2,) if effort.quick else (2, 3):
         widths = np.geomspace(12, effort.size(500, 4000) * rank, 8 if effort.quick else 12).astype(int) * 2
         medians = []
-        teachers = [_degenerate(rng) if effort.broken else random_teacher(rank + 1, rank, 4, 0.3, 0.2, seed=rng) for _ in range(9)]
+        teachers = [
+            _degenerate(rng) if effort.broken else random_teacher(rank + 1, rank, 4, 0.3, 0.2, seed=rng)
+            for _ in range(9)
+        ]
         for width in widths:
             closest = [_closest(rng, teacher, int(width)) for teacher in teachers for _ in range(effort.size(2, 6))]
             medians.append(float(np.median(closest)))
-        note = f"r = {rank}: ε₀ ∝ m^(−1/(r−1)) would be that of a uniform net modulo sign; {medians[-1]:.2g} at m = {widths[-1]}"
+        note = f"r = {rank}: ε₀ ∝ m^(−1/(r−1)) is a uniform net's; {medians[-1]:.2g} at m = {widths[-1]}"
         # m₀ = (1/ε₀)^{O(r)}: with the constant 1 in the exponent, ε₀ falls at least as m^{-1/r}
         parts.append(claim.rate(widths, medians, -1.0 / rank, side="at most", note=note))
     return worst(parts)
@@ -63,7 +66,7 @@ def sizes(claim: Claim, effort: Effort) -> Verdict:
     dims, norms = np.geomspace(30.0, 30_000.0, 9), []
     for dim in dims:
         norms.append(float(np.median(_start_and_step(rng, teacher, dim, 400, effort.broken).norms)))
-    widths, outputs, affine = np.geomspace(40, 1600, 6).astype(int) * 2, [], 0.0
+    widths, outputs, affine = np.geomspace(40, 1600, 5).astype(int) * 2, [], 0.0
     for width in widths:
         # at d = 3 the largest |w̄ᵀHw̄| of some neurons is already near its supremum: what is left is the factor 1/√m
         steps = [_start_and_step(rng, teacher, 3.0, int(width), effort.broken) for _ in range(effort.size(4, 50))]
@@ -80,7 +83,7 @@ def sizes(claim: Claim, effort: Effort) -> Verdict:
 
 
 def from_samples(claim: Claim, effort: Effort) -> Verdict:
-    """Samples at which the step has relative error ½: the error at a multiple of d² samples, scaled by its law N^{-1/2}.
+    """Samples for relative error ½ of the step: its error at a multiple of d² samples, scaled by the law N^{-1/2}.
 
     Broken: only the part of the error inside the teacher's span is counted.
     """
@@ -134,7 +137,9 @@ def _projected_sphere(rng: np.random.Generator, teacher: Teacher, dim: float, n:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _start_and_step(rng: np.random.Generator, teacher: Teacher, dim: float, width: int, unscaled: bool = False) -> Student:
+def _start_and_step(
+    rng: np.random.Generator, teacher: Teacher, dim: float, width: int, unscaled: bool = False
+) -> Student:
     """ZG's symmetric start at dimension ``dim`` and its first step with λ₀ = η₀ = 1."""
     weights = _projected_sphere(rng, teacher, dim, width // 2) / np.sqrt(width)
     outputs = (1.0 if unscaled else np.sqrt(dim)) * rng.choice([-1.0, 1.0], width // 2)
@@ -160,7 +165,13 @@ def _degenerate(rng: np.random.Generator) -> Teacher:
 
 CLAIMS = (
     Claim("ZG Lemma C.1", "ZG", "w⁽¹⁾ = −2η₀a(σ̂₂²Hw̄ ± Õ(√r/d))", "rate", first_weights),
-    Claim("ZG Lemma 3 (i)", "ZG", "m = (1/ε₀)^{O(r)} neurons come within ε₀ of every teacher direction", "rate", closest_angles),
+    Claim(
+        "ZG Lemma 3 (i)",
+        "ZG",
+        "m = (1/ε₀)^{O(r)} neurons come within ε₀ of every teacher direction",
+        "rate",
+        closest_angles,
+    ),
     Claim("ZG Lemma 3 (ii)", "ZG", "‖w⁽¹⁾‖ = Θ(1), |a⁽¹⁾| = O(1/√m), α = 0, β = 0", "rate", sizes),
     Claim("ZG App. J", "ZG", "Stage 1 needs n = Θ(d²) samples", "rate", from_samples),
 )

@@ -89,8 +89,10 @@ def decomposition(claim: Claim, effort: Effort) -> Verdict:
             abs(decayed - even - 0.1 * float(np.abs(student.masses).sum())) / decayed,
         ]
     return claim.identity(
-        max(errors), 1e-10, f"{len(errors) // 4} pairs of teacher and student: three terms, closed form, sum over orders, "
-        "measure form; relative, rounding of sums of some hundred terms"
+        max(errors),
+        1e-10,
+        f"{len(errors) // 4} pairs of teacher and student: three terms, closed form, sum over orders, "
+        "measure form; relative, rounding of sums of some hundred terms",
     )
 
 

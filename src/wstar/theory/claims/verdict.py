@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 HOLDS = "holds"
 CORRECTED = "holds as corrected"
 FAILS = "fails"
 UNDECIDED = "not decidable here"
+
+# a fitted exponent with a wider interval than this decides nothing
+_WIDEST = 0.75
 
 Kind = Literal["identity", "inequality", "rate", "set", "picture"]
 
@@ -87,26 +90,37 @@ class Claim:
     ) -> Verdict:
         """A verdict on this claim."""
         return Verdict(
-            self.claim, self.paper, self.statement, self.kind, verdict, float(measured), float(bound), interval, note, data or {}
+            self.claim,
+            self.paper,
+            self.statement,
+            self.kind,
+            verdict,
+            float(measured),
+            float(bound),
+            interval,
+            note,
+            data or {},
         )
 
-    def identity(self, worst_error: float, tolerance: float, note: str = "", *, corrected: bool = False, **data: Any) -> Verdict:
+    def identity(
+        self, worst_error: float, tolerance: float, note: str = "", *, corrected: bool = False, **data: Any
+    ) -> Verdict:
         """Holds when the worst error is within ``tolerance`` (stated with its reason in ``note``)."""
         good = np.isfinite(worst_error) and worst_error <= tolerance
-        return self.verdict((CORRECTED if corrected else HOLDS) if good else FAILS, worst_error, tolerance, note, data=data)
+        return self.verdict(
+            (CORRECTED if corrected else HOLDS) if good else FAILS, worst_error, tolerance, note, data=data
+        )
 
-    def inequality(
-        self, ratios: Sequence[float] | np.ndarray, note: str = "", *, corrected: bool = False, **data: Any
-    ) -> Verdict:
-        """``ratios = left / right`` of every instance: holds when all are at most 1; the measured number is the largest."""
+    def inequality(self, ratios: ArrayLike, note: str = "", *, corrected: bool = False, **data: Any) -> Verdict:
+        """``ratios = left / right`` of every instance: holds when all are at most 1; measured is the largest."""
         worst = float(np.max(ratios))
         good = np.isfinite(worst) and worst <= 1.0
         return self.verdict((CORRECTED if corrected else HOLDS) if good else FAILS, worst, 1.0, note, data=data)
 
     def rate(
         self,
-        x: Sequence[float],
-        y: Sequence[float],
+        x: ArrayLike,
+        y: ArrayLike,
         exponent: float,
         *,
         side: Literal["equal", "at most", "at least"],
@@ -117,22 +131,46 @@ class Claim:
         """Fit ``y ∝ x^p``; "at most" holds when the interval of p reaches down to the paper's exponent (within slack).
 
         For an upper bound ``y = O(x^p)`` as x → 0 the seen exponent must be at *least* p, and so on; ``side`` says
-        which. Undecided below 1.5 decades of x.
+        which. Undecided below 1.5 decades of x, and where the interval is wider than 0.75 and would serve anything.
         """
         fit = fit_exponent(x, y)
-        data = {"x": list(map(float, x)), "y": list(map(float, y)), "exponent": fit.exponent, "claimed": exponent}
+        data = {
+            "x": np.asarray(x, dtype=float).tolist(),
+            "y": np.asarray(y, dtype=float).tolist(),
+            "exponent": fit.exponent,
+            "claimed": exponent,
+        }
         if fit.decades < 1.5:
             return self.verdict(
-                UNDECIDED, fit.exponent, exponent, f"only {fit.decades:.1f} decades of data. {note}", interval=fit.interval, data=data
+                UNDECIDED,
+                fit.exponent,
+                exponent,
+                f"only {fit.decades:.1f} decades of data. {note}",
+                interval=fit.interval,
+                data=data,
             )
         low, high = fit.interval
+        if high - low > _WIDEST:
+            return self.verdict(
+                UNDECIDED,
+                fit.exponent,
+                exponent,
+                f"the data scatter too much. {note}",
+                interval=fit.interval,
+                data=data,
+            )
         good = {
             "equal": low - slack <= exponent <= high + slack,
             "at most": low - slack <= exponent,
             "at least": high + slack >= exponent,
         }[side]
         return self.verdict(
-            (CORRECTED if corrected else HOLDS) if good else FAILS, fit.exponent, exponent, note, interval=fit.interval, data=data
+            (CORRECTED if corrected else HOLDS) if good else FAILS,
+            fit.exponent,
+            exponent,
+            note,
+            interval=fit.interval,
+            data=data,
         )
 
 
@@ -161,17 +199,20 @@ class Fit:
     decades: float
 
 
-def fit_exponent(x: Sequence[float] | Float[np.ndarray, " n"], y: Sequence[float] | Float[np.ndarray, " n"], n_bootstrap: int = 1000) -> Fit:
+def fit_exponent(x: ArrayLike, y: ArrayLike, n_bootstrap: int = 1000) -> Fit:
     """``y ≈ constant·x^exponent`` over positive data; the interval is the bootstrap's 2.5 % to 97.5 % over points.
 
     Raises:
         ValueError: fewer than 4 points, or data that are not positive and finite.
     """
-    log_x, log_y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
-    if len(log_x) < 4 or not (np.isfinite(log_x).all() and np.isfinite(log_y).all()):
-        raise ValueError(f"a rate needs at least 4 positive finite points, got {len(log_x)}")
+    pairs = np.stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)])
+    usable = (np.isfinite(pairs) & (pairs > 0.0)).all(axis=0)
+    if pairs.shape[1] < 4 or not usable.all():
+        raise ValueError(f"a rate needs at least 4 positive finite points, got {usable.sum()} of {pairs.shape[1]}")
+    log_x, log_y = np.log(pairs)
     slope, offset = np.polyfit(log_x, log_y, 1)
-    rng, slopes = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    slopes: list[float] = []
     while len(slopes) < n_bootstrap:
         pick = rng.integers(0, len(log_x), len(log_x))
         if len(np.unique(log_x[pick])) > 1:
