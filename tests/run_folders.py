@@ -1,4 +1,4 @@
-"""Run folders as `wstar recover` and `wstar fit` leave them, made by hand in milliseconds for the tests of the pages."""
+"""Run folders as `wstar recover` and `wstar fit` leave them, made by hand for the tests of the pages."""
 
 import itertools
 from pathlib import Path

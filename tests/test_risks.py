@@ -770,14 +770,14 @@ def test_networks_of_another_space_and_negative_decay_are_refused():
 
 
 def test_computing_leaves_precision_and_random_state_alone():
-    state = np.random.get_state()[1].copy()  # noqa: NPY002 (the global state is what is looked at)
+    state = np.random.get_state()[1].copy()
     X, y = sample(0, 20, 4)
     for risk in (PopulationRisk(random_teacher(4, 2, 2)), EmpiricalRisk(X, y)):
         gradient = risk.gradient(symmetric_start(4, 4))
         assert gradient.weights.dtype == np.float64
     assert jnp.ones(1).dtype == jnp.float32
     assert not jax.config.jax_enable_x64
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state()[1], state)
 
 
 def test_gradient_of_20_000_neurons_fits_in_1500_megabytes():

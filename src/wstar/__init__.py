@@ -20,6 +20,8 @@ _PUBLIC = {
     "truncated_descent": "algorithms.truncated",
     "truncated_descent_many": "algorithms.truncated",
     "align": "theory.alignment",
+    "optimal_measure": "algorithms.measure",
+    "optimal_measure_path": "algorithms.measure",
 }
 
 __all__ = ["__version__", *_PUBLIC]

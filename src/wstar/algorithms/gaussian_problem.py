@@ -1,41 +1,74 @@
 """The measure problem of a population: features known through a kernel of the angle, targets in a small span."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
+from numpy.polynomial.polynomial import polyval
 
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField
 
-KernelParts = tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."], Float[np.ndarray, "..."]]
+Rho = Float[np.ndarray, "..."]
 
 
-def centered_abs_parts(rho: Float[np.ndarray, "..."]) -> KernelParts:
-    """``K − ρK'``, ``K'`` and ``K''`` of ``K = (2/π)(s + ρt − 1)``, the kernel of |x| less its mean.
+class AngleKernel(ABC):
+    """A kernel of ρ = u·v with two derivatives, elementwise; ρ may leave [−1, 1] by rounding."""
 
-    K'' = (2/π)/s is put to 0 at ρ = ±1: it only ever multiplies ``(v − ρu)(v − ρu)ᵀ = O(s²)``.
-    """
-    rho = np.clip(rho, -1.0, 1.0)
-    sine = np.sqrt((1.0 - rho) * (1.0 + rho))
-    curvature = np.divide(2.0 / np.pi, sine, out=np.zeros_like(sine), where=sine > 0.0)
-    return (2.0 / np.pi) * (sine - 1.0), (2.0 / np.pi) * np.arcsin(rho), curvature
+    even: bool
+
+    @abstractmethod
+    def values(self, rho: Rho) -> Rho:
+        """``K``."""
+
+    @abstractmethod
+    def parts(self, rho: Rho) -> tuple[Rho, Rho, Rho]:
+        """``K − ρK'``, ``K'`` and ``K''``."""
 
 
-def power_series_parts(energies: Float[np.ndarray, " k"]) -> Callable[[Float[np.ndarray, "..."]], KernelParts]:
-    """The same three functions of ``K(ρ) = Σ_k energies[k] ρ^k``."""
-    orders = np.arange(len(energies))
-    series = [(1.0 - orders) * energies, (orders * energies)[1:], (orders * (orders - 1.0) * energies)[2:]]
+@dataclass(frozen=True)
+class CenteredAbs(AngleKernel):
+    """``K = (2/π)(s + ρt − 1)``, the kernel of |x| less its mean, in NumPy."""
 
-    def parts(rho: Float[np.ndarray, "..."]) -> KernelParts:
+    even: bool = True
+
+    def values(self, rho: Rho) -> Rho:
+        """See the class."""
         rho = np.clip(rho, -1.0, 1.0)
-        radial, slope, curvature = (
-            np.polynomial.polynomial.polyval(rho, s) if s.size else np.zeros_like(rho) for s in series
-        )
-        return radial, slope, curvature
+        return (2.0 / np.pi) * (np.sqrt((1.0 - rho) * (1.0 + rho)) + rho * np.arcsin(rho) - 1.0)
 
-    return parts
+    def parts(self, rho: Rho) -> tuple[Rho, Rho, Rho]:
+        """K'' = (2/π)/s is put to 0 at ρ = ±1: it only ever multiplies ``(v − ρu)(v − ρu)ᵀ = O(s²)``."""
+        rho = np.clip(rho, -1.0, 1.0)
+        sine = np.sqrt((1.0 - rho) * (1.0 + rho))
+        curvature = np.divide(2.0 / np.pi, sine, out=np.zeros_like(sine), where=sine > 0.0)
+        return (2.0 / np.pi) * (sine - 1.0), (2.0 / np.pi) * np.arcsin(rho), curvature
+
+
+@dataclass(frozen=True, eq=False)
+class PowerSeries(AngleKernel):
+    """``K(ρ) = Σ_k energies[k] ρ^k`` with ``energies[k] = σ̂_k² ≥ 0``."""
+
+    energies: Float[np.ndarray, " k"]
+
+    @property
+    def even(self) -> bool:  # type: ignore[override]
+        """Whether odd orders are absent."""
+        return not self.energies[1::2].any()
+
+    def values(self, rho: Rho) -> Rho:
+        """See the class."""
+        return polyval(np.clip(rho, -1.0, 1.0), self.energies)
+
+    def parts(self, rho: Rho) -> tuple[Rho, Rho, Rho]:
+        """Term by term."""
+        rho, orders = np.clip(rho, -1.0, 1.0), np.arange(len(self.energies))
+        return (
+            polyval(rho, (1.0 - orders) * self.energies),
+            polyval(rho, (orders * self.energies)[1:]),
+            polyval(rho, (orders * (orders - 1.0) * self.energies)[2:]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +79,15 @@ class GaussianProblem(MeasureProblem):
     the sphere that the measure may live on.
     """
 
-    kernel: Callable[[Float[np.ndarray, "..."]], KernelParts]
+    kernel: AngleKernel
     targets: Float[np.ndarray, "m k"]
     target_masses: Float[np.ndarray, " m"]
     ambient: int
-    even: bool = True
+
+    @property
+    def even(self) -> bool:  # type: ignore[override]
+        """As the kernel is."""
+        return self.kernel.even
 
     @property
     def dim(self) -> int:
@@ -91,7 +128,7 @@ class GaussianProblem(MeasureProblem):
         sign, root = np.sign(atoms.masses), np.sqrt(np.abs(atoms.masses))
         field = self.field(atoms)
         rho = u @ field.centres.T
-        radial, slope, curvature = self.kernel(rho)
+        radial, slope, curvature = self.kernel.parts(rho)
         along, across = radial @ field.masses, (slope * field.masses) @ field.centres
         gradient = 2.0 * sign[:, None] * (along[:, None] * u + across) + weight_decay * u
         tangent = np.eye(k) - u[:, :, None] * u[:, None, :]
@@ -117,12 +154,10 @@ class GaussianProblem(MeasureProblem):
         if self.dim >= self.ambient:
             return None
         padded = np.pad(self.targets, ((0, 0), (0, 1)))
-        return GaussianProblem(self.kernel, padded, self.target_masses, self.ambient, self.even)
+        return GaussianProblem(self.kernel, padded, self.target_masses, self.ambient)
 
     def _values(self, left: Float[np.ndarray, "n k"], right: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "n m"]:
-        rho = left @ right.T
-        radial, slope, _ = self.kernel(rho)
-        return radial + np.clip(rho, -1.0, 1.0) * slope
+        return self.kernel.values(left @ right.T)
 
 
 class GaussianField(ResidualField):
@@ -130,7 +165,7 @@ class GaussianField(ResidualField):
 
     def __init__(
         self,
-        kernel: Callable[[Float[np.ndarray, "..."]], KernelParts],
+        kernel: AngleKernel,
         centres: Float[np.ndarray, "q k"],
         masses: Float[np.ndarray, " q"],
     ) -> None:
@@ -145,7 +180,7 @@ class GaussianField(ResidualField):
 
     def at(self, points: Float[np.ndarray, "p k"]) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"]]:
         """See the base class."""
-        radial, slope, _ = self.kernel(points @ self.centres.T)
+        radial, slope, _ = self.kernel.parts(points @ self.centres.T)
         along, across = radial @ self.masses, (slope * self.masses) @ self.centres
         return along + np.sum(points * across, axis=1), along[:, None] * points + across
 
@@ -153,7 +188,7 @@ class GaussianField(ResidualField):
         self, points: Float[np.ndarray, "p k"]
     ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"], Float[np.ndarray, "p k k"]]:
         """``Ψ`` on the sphere to second order: value, tangent gradient, Riemannian Hessian ``P(ΣĉK''uuᵀ)P − (u·B)P``."""
-        radial, slope, curvature = self.kernel(points @ self.centres.T)
+        radial, slope, curvature = self.kernel.parts(points @ self.centres.T)
         along, across = radial @ self.masses, (slope * self.masses) @ self.centres
         height = np.sum(points * across, axis=1)
         tangent = np.eye(points.shape[1]) - points[:, :, None] * points[:, None, :]
@@ -173,5 +208,4 @@ class GaussianField(ResidualField):
 
     def square_norms(self, points: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:
         """``K(1)``, the same everywhere."""
-        radial, slope, _ = self.kernel(np.ones(1))
-        return np.full(len(points), float(radial[0] + slope[0]))
+        return np.full(len(points), float(self.kernel.values(np.ones(1))[0]))

@@ -1,5 +1,7 @@
 """One step of LMZ's Algorithm 1 in the mean-field parametrisation, and what a start must be."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +22,7 @@ class TruncatedStep(Update[MeanField]):
     """``w_i ← w_i − η m ∂_{w_i}L`` where ``‖w_i‖² ≤ largest = 1/(2λ)``; the other neurons keep every bit.
 
     The stopping norm is that of the gradient of the neurons that move; it is infinite once ``E R f`` exceeds ``limit``
-    (:func:`energy_limit`).
+    (:func:`ceiling`).
     """
 
     risk: Risk
@@ -41,19 +43,25 @@ class TruncatedStep(Update[MeanField]):
         return MeanField(following), jnp.where(risen, jnp.inf, jnp.sqrt(jnp.vdot(gradient, gradient)))
 
 
-def energy_limit(risk: Risk, activation: HomogeneousActivation, weights: Float[np.ndarray, "m d"]) -> float:
-    """The value of ``E R f`` beyond which the loss is certainly above 4 times its start.
+class Ceiling(NamedTuple):
+    """Where a run counts as diverged: its ``loss``, and the ``energy`` E R f at which its loss is certainly above that."""
+
+    loss: float
+    energy: float
+
+
+def ceiling(risk: Risk, activation: HomogeneousActivation, weights: Float[np.ndarray, "m d"]) -> Ceiling:
+    """Four times the loss of the start, or the labels' own E y² where that is more (a start that fits already).
 
     ``E R f = ‖f‖² − E f y ≤ ‖f‖² + ‖f‖‖y‖``, so at ``E R f > F² + F‖y‖`` the network has ‖f‖ > F, and with
-    ``F = ‖y‖ + 2√L(0)`` its loss is above ``(F − ‖y‖)² = 4 L(0)``. Truncation keeps a run that diverges from
-    overflowing, so this and not a NaN is what tells it.
+    ``F = ‖y‖ + √loss`` its loss is above ``(F − ‖y‖)²``. Truncation keeps a run that diverges from overflowing, so
+    this and not a NaN is what tells it.
     """
-    labels = float(np.sqrt(loss_of(risk, activation, silent(risk.dim))))
+    labels = max(float(loss_of(risk, activation, silent(risk.dim))), 0.0)
     start = max(float(loss_of(risk, activation, MeanField(weights).measure())), 0.0)
-    largest = labels + np.sqrt(_RISE * start)
-    # a start that fits to rounding has no loss to compare with: the labels' own size stands in
-    largest = max(largest, 2.0 * labels)
-    return float(largest**2 + largest * labels)
+    loss = max(_RISE * start, labels)
+    largest = np.sqrt(labels) + np.sqrt(loss)
+    return Ceiling(loss, float(largest**2 + largest * np.sqrt(labels)))
 
 
 def checked_weights(name: str, weights: ArrayLike, dim: int) -> Float[np.ndarray, "m d"]:

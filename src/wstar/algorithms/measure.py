@@ -2,63 +2,224 @@
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-from wstar.algorithms.candidates import Candidates, search
-from wstar.algorithms.gaussian_problem import GaussianProblem, centered_abs_parts, power_series_parts
+from wstar.algorithms.frank_wolfe import Solution, frank_wolfe
+from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
 from wstar.algorithms.measure_result import OptimalMeasure, find_clusters
 from wstar.algorithms.sample_problem import SampleProblem
-from wstar.algorithms.slide import merge, resolve_masses, slide
+from wstar.algorithms.sphere_cover import bound_field
+from wstar.kernels.activations import HermiteActivation, HomogeneousActivation, homogeneous
+from wstar.networks.network import Measure, TwoLayer
+from wstar.networks.span import span_basis
+from wstar.networks.student import Student
+from wstar.networks.teacher import Teacher
+from wstar.precision import double_precision
+from wstar.risks.base import Risk
+from wstar.risks.empirical import EmpiricalRisk
+from wstar.risks.population import PopulationRisk
 
-@dataclass(frozen=True)
-class Certificate:
-    """``s = max(1, sup|η|)`` and the gap that it proves."""
-
-    sup: float
-    gap: float
+# certified gaps asked for by default, by the dimension of the teacher's span: optima spread over curves and surfaces
+# there, and the number of atoms that a gap takes grows with the dimension
+_DEFAULT_TOLERANCES = ((3, 5e-12), (5, 5e-11), (10**9, 5e-10))
+_SAMPLE_TOLERANCE = 1e-4
 
 
-def certify(problem: MeasureProblem, atoms: Atoms, weight_decay: float, sup: float) -> Certificate:
-    """The duality gap that ``|η| ≤ sup`` proves.
+def optimal_measure(
+    problem: Teacher | Risk,
+    weight_decay: float,
+    *,
+    tolerance: float | None = None,
+    rigorous: bool = False,
+    warm_start: OptimalMeasure | TwoLayer | None = None,
+    max_iterations: int = 80,
+    seed: int | np.random.Generator = 0,
+    activation: HomogeneousActivation | HermiteActivation | str | None = None,
+) -> OptimalMeasure:
+    """``min_μ L(μ) + λ|μ|₁`` over signed measures on the sphere, affine part free, with a certified duality gap.
 
-    ``p = −2R/(λs)`` with ``s = max(1, sup|η|)`` is dual feasible, and ``P − D`` collects to
-    ``L(1 − 1/s)² + λ Σ|c_i|(1 − sign(c_i) η(u_i)/s)``: terms that are each ≥ 0, so that a gap far below the rounding
-    of P and D themselves is right.
+    This is what no network of any width can beat: ``L_λ(θ) ≥ L_λ(μ*_λ)`` with equality for balanced neurons (ZG
+    eq. 4–6), so ``ζ = L_λ(θ) − objective`` is a network's optimality gap up to ``duality_gap``. The dual certificate
+    needs ``sup |η_λ|`` over the whole sphere of R^d, which by symmetry is a search over the ball of the teacher's
+    span. That search uses many starts; with ``rigorous=True`` it is followed by a covering of the ball that proves
+    the bound (rank 2 and 3; slow, and it proves less where the optimum is a crowd of atoms).
+
+    For an :class:`EmpiricalRisk` the same certificate is a stopping rule: no network of any width has an objective
+    lower by more than ``duality_gap``, as far as the search over the sphere of R^d saw (it is not rigorous there).
+
+    Args:
+        problem: a teacher (population risk), or a risk.
+        weight_decay: λ > 0.
+        tolerance: the gap to reach; by default 5e-12 up to rank 3, 5e-11 up to rank 5, 5e-10 above (times a quarter
+            of ‖f̃_*‖² where that is larger than one), and 1e-4 of the labels' variance for a sample.
+        rigorous: prove the bound on ``sup |η_λ|``.
+        warm_start: start from this measure or network.
+        max_iterations: rounds of search and descent.
+        seed: of the search's starts.
+        activation: of the student; the teacher's own by default, ReLU for a risk. A :class:`HermiteActivation` is
+            taken for teacher and student alike, its orders 0 and 1 left out.
+
+    Warns:
+        UserWarning: the gap is above the tolerance; the result says why.
+
+    Raises:
+        ValueError: λ not positive and finite, an activation or problem of the wrong kind, ``rigorous`` where no proof
+            is offered, a warm start of another dimension.
     """
-    eta = -2.0 / weight_decay * problem.field(atoms).at(atoms.directions)[0]
-    s = max(1.0, sup, float(np.abs(eta).max(initial=0.0)))
-    complementary = weight_decay * np.sum(np.abs(atoms.masses) * (1.0 - np.sign(atoms.masses) * eta / s))
-    return Certificate(s if atoms.masses.size or sup > 1.0 else sup, float(problem.loss(atoms) * (1 - 1 / s) ** 2 + complementary))
+    _check(weight_decay, tolerance, max_iterations)
+    setting = _setting(problem, activation)
+    if rigorous and not (isinstance(setting.problem, GaussianProblem) and setting.problem.dim in (2, 3)):
+        raise ValueError("rigorous=True is offered for teachers of rank 2 and 3 only: leave it out for this problem")
+    if tolerance is None:
+        tolerance = _default_tolerance(setting.problem)
+    rng = np.random.default_rng(seed)
+    # matrices here are small: a second BLAS thread only waits
+    with threadpool_limits(limits=1, user_api="blas"):
+        start = setting.to_atoms(warm_start)
+        scaled = weight_decay / abs(setting.scale)
+        solution = frank_wolfe(setting.problem, scaled, start, tolerance=tolerance, rng=rng, max_iterations=max_iterations)
+        if rigorous:
+            solution = bound_field(solution, scaled, tolerance)
+    result = _result(setting, solution, weight_decay, tolerance, rigorous)
+    if not result.converged:
+        warnings.warn(
+            f"duality gap {result.duality_gap:.1e} is above the tolerance {tolerance:.1e}: {result.reason}", stacklevel=2
+        )
+    return result
 
 
-def solve(problem, weight_decay, tolerance, atoms, rng, max_iterations, steps=12, verbose=False, stop=0.03, thr=0.1):
-    damping = 1e-3
-    best = None
-    for it in range(max_iterations):
-        wide = problem.extended()
-        arena, spread = (wide, Atoms(atoms.masses, np.pad(atoms.directions, ((0, 0), (0, 1))))) if wide else (problem, atoms)
-        cand = search(arena, spread, rng, 40 * problem.dim)
-        sup = 2 * cand.top / weight_decay
-        cert = certify(problem, atoms, weight_decay, sup)
-        if verbose: print(it, len(atoms.masses), cert.sup - 1, cert.gap)
-        if best is None or cert.gap < best[0].gap: best = cert, atoms
-        if cert.gap <= tolerance: break
-        P, V = cand
-        if wide:
-            inside = np.abs(P[:, -1]) < 1e-6
-            P, V = unit(P[inside, :-1]), V[inside]
-        new = np.abs(V) > 0.5 * weight_decay * (1 + min(1e-3, thr * (sup - 1)))
-        P, V = P[new][:200], V[new][:200]
-        signs = np.concatenate([np.sign(atoms.masses), -np.sign(V)])
-        atoms = Atoms(np.concatenate([atoms.masses, 0 * V]), np.concatenate([atoms.directions, P]))
-        atoms, F = resolve_masses(problem, atoms, signs, weight_decay)
-        atoms, F = merge(problem, atoms, F, weight_decay)
-        atoms, F, damping, n = slide(problem, atoms, weight_decay, tolerance=stop * (sup - 1), damping=max(damping, 1e-6), max_steps=steps)
-        atoms, F = merge(problem, atoms, F, weight_decay)
-        if verbose: print('   F', F, 'cand', len(V), 'n', len(atoms.masses), 'steps', n, 'res', np.abs(problem.derivatives(atoms, weight_decay)[0].reshape(len(atoms.masses),-1)/np.sqrt(np.abs(atoms.masses))[:,None]).max()/weight_decay, 'damp', damping)
-    return best, it
+def optimal_measure_path(
+    problem: Teacher | Risk, weight_decays: Iterable[float], **settings: object
+) -> list[OptimalMeasure]:
+    """:func:`optimal_measure` at every λ in turn, each started from the optimum before; ``settings`` as there.
+
+    Raises:
+        ValueError: as there.
+    """
+    results: list[OptimalMeasure] = []
+    start = settings.pop("warm_start", None)
+    for weight_decay in weight_decays:
+        start = optimal_measure(problem, weight_decay, warm_start=start, **settings)  # type: ignore[arg-type]
+        results.append(start)
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """A problem in the solver's units: features |·| (or σ itself), masses times ``scale``, rows of ``basis``."""
+
+    problem: MeasureProblem
+    basis: Float[np.ndarray, "k d"]
+    scale: float
+    risk: Risk | None
+    activation: HomogeneousActivation | None
+
+    def to_atoms(self, start: OptimalMeasure | TwoLayer | None) -> Atoms:
+        """A warm start in the solver's coordinates; what leaves the span is projected onto it."""
+        if start is None:
+            return Atoms.none(self.problem.dim)
+        if start.directions.shape[1] != self.basis.shape[1]:
+            raise ValueError(
+                f"warm_start has directions in {start.directions.shape[1]} dimensions, the problem {self.basis.shape[1]}"
+            )
+        inside = start.directions @ self.basis.T
+        length = np.linalg.norm(inside, axis=1)
+        keep = (length > 1e-6) & (start.masses != 0.0)
+        return Atoms(self.scale * (start.masses * length)[keep], unit(inside[keep]))
+
+    def from_atoms(self, atoms: Atoms) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n d"]]:
+        """Masses and directions of the user's problem, heaviest first."""
+        order = np.argsort(-np.abs(atoms.masses), kind="stable")
+        basis = self.basis
+        if atoms.directions.shape[1] > len(basis):
+            # coordinates outside the span: any orthonormal completion serves, the risk sees angles only
+            complement = np.linalg.svd(basis)[2][len(basis) :]
+            basis = np.concatenate([basis, complement])[: atoms.directions.shape[1]]
+        return atoms.masses[order] / self.scale, unit(atoms.directions[order] @ basis)
+
+
+def _setting(problem: Teacher | Risk, activation: HomogeneousActivation | HermiteActivation | str | None) -> _Setting:
+    if isinstance(activation, HermiteActivation):
+        if not isinstance(problem, Teacher):
+            raise ValueError("a HermiteActivation needs the Teacher itself as problem: a risk has its own activation")
+        return _hermite_setting(problem, activation)
+    if isinstance(problem, Teacher):
+        chosen = problem.activation if activation is None else homogeneous(activation)
+        problem = PopulationRisk(problem)
+    else:
+        chosen = homogeneous("relu" if activation is None else activation)
+    if isinstance(problem, PopulationRisk):
+        basis, targets, masses = _span(problem.directions, problem.masses)
+        inner: MeasureProblem = GaussianProblem(CenteredAbs(), targets, masses, problem.dim)
+    elif isinstance(problem, EmpiricalRisk):
+        basis, inner = np.eye(problem.dim), SampleProblem(problem)
+    else:
+        raise ValueError(f"problem is a {type(problem).__name__}: give a Teacher, a PopulationRisk or an EmpiricalRisk")
+    return _Setting(inner, basis, chosen.even, problem, chosen)
+
+
+def _hermite_setting(teacher: Teacher, activation: HermiteActivation) -> _Setting:
+    energies = np.array(activation.hermite) ** 2
+    energies[:2] = 0.0
+    if not energies.any():
+        raise ValueError("activation has no Hermite order above 1: nothing of the teacher remains to be fitted")
+    basis, targets, masses = _span(teacher.directions, teacher.masses)
+    return _Setting(GaussianProblem(PowerSeries(energies), targets, masses, teacher.dim), basis, 1.0, None, None)
+
+
+def _span(
+    directions: Float[np.ndarray, "m d"], masses: Float[np.ndarray, " m"]
+) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, "m k"], Float[np.ndarray, " m"]]:
+    basis = span_basis(directions)
+    return basis, unit(directions @ basis.T), masses
+
+
+def _default_tolerance(problem: MeasureProblem) -> float:
+    if isinstance(problem, SampleProblem):
+        return _SAMPLE_TOLERANCE * max(problem.energy, np.finfo(float).tiny)
+    return next(gap for dim, gap in _DEFAULT_TOLERANCES if problem.dim <= dim) * max(1.0, 0.25 * problem.energy)
+
+
+@double_precision
+def _result(
+    setting: _Setting, solution: Solution, weight_decay: float, tolerance: float, rigorous: bool
+) -> OptimalMeasure:
+    masses, directions = setting.from_atoms(solution.atoms)
+    objective = solution.problem.objective(solution.atoms, weight_decay / abs(setting.scale))
+    student = None
+    if setting.risk is not None and setting.activation is not None and len(masses):
+        bare = Measure(masses, directions, np.zeros(()), np.zeros(directions.shape[1]))
+        fitted = setting.risk.fit_affine(setting.activation, bare)
+        student = Student(
+            masses, directions, float(fitted.bias), np.asarray(fitted.linear), setting.activation
+        ).balanced()
+    return OptimalMeasure(
+        weight_decay=float(weight_decay),
+        objective=objective,
+        duality_gap=solution.gap,
+        dual_value=objective - solution.gap,
+        certificate_sup=solution.sup,
+        neuron_gain=solution.neuron_gain,
+        masses=masses,
+        directions=directions,
+        clusters=find_clusters(masses, directions, even=solution.problem.even),
+        n_iterations=solution.n_iterations,
+        reason=solution.reason,
+        tolerance=float(tolerance),
+        rigorous=rigorous,
+        student=student,
+    )
+
+
+def _check(weight_decay: float, tolerance: float | None, max_iterations: int) -> None:
+    if not (np.isfinite(weight_decay) and weight_decay > 0.0):
+        raise ValueError(f"weight_decay={weight_decay} must be finite and positive: at 0 the optimum is the teacher itself")
+    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0.0):
+        raise ValueError(f"tolerance={tolerance} must be finite and not negative")
+    if max_iterations < 1:
+        raise ValueError(f"max_iterations={max_iterations} must be at least 1")

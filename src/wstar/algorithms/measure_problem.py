@@ -83,6 +83,11 @@ class MeasureProblem(ABC):
         atoms are equally well conditioned in them.
         """
 
+    @property
+    def n_starts(self) -> int:
+        """Uniform starts of one search for summits of the field."""
+        return 40 * self.dim
+
     def special_directions(self) -> Float[np.ndarray, "s k"]:
         """Directions worth a look by every search (the teacher's, for instance); none by default."""
         return np.zeros((0, self.dim))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -26,28 +27,34 @@ class Records:
     target: Atoms | None
     orders: tuple[int, ...]
     keep_weights: bool
+    highest: float = np.inf
     rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
 
-    def fresh(self) -> "Records":
-        """The same columns without rows."""
-        return replace(self, rows={name: [] for name in _COLUMNS})
+    def fresh(self, highest: float) -> "Records":
+        """The same columns without rows, for a run whose loss is sound up to ``highest``."""
+        return replace(self, highest=highest, rows={name: [] for name in _COLUMNS})
 
     @property
     def last_step(self) -> int:
         """The last step on record, −1 before the first."""
         return self.rows["step"][-1] if self.rows["step"] else -1
 
-    def add(self, step: int, stage: int, level: float, norm: float, weights: Float[np.ndarray, "m d"]) -> None:
-        """Keep one row; a step that is on record already is not kept twice."""
+    def add(self, step: int, stage: int, level: float, norm: float, weights: Float[np.ndarray, "m d"]) -> bool:
+        """Keep one row, and say whether the loss is sound, that is at most ``highest``; an unsound row is not kept.
+
+        A step that is on record already is not kept twice.
+        """
+        loss = float(loss_of(self.reduction.risk, self.activation, MeanField(jnp.asarray(weights)).measure()))
+        if not loss <= self.highest:
+            return False
         if step <= self.last_step:
-            return
+            return True
         norms = np.linalg.norm(weights, axis=1)
-        measure = MeanField(weights).measure()
         directions = weights / np.where(norms > 0.0, norms, 1.0)[:, None]
         values = {
             "step": step,
             "stage": stage,
-            "loss": max(float(loss_of(self.reduction.risk, self.activation, measure)), 0.0),
+            "loss": max(loss, 0.0),
             "gradient_norm": norm,
             "frozen": int((norms * norms > 0.5 / level).sum()),
             "norms": norms,
@@ -62,6 +69,7 @@ class Records:
             values["weights"] = weights.copy()
         for name, value in values.items():
             self.rows[name].append(value)
+        return True
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Plain arrays for a checkpoint."""

@@ -22,11 +22,12 @@ _KAPPA = 10.0
 
 @dataclass(frozen=True)
 class Reduction:
-    """``risk`` has the labels ``(y − linear·x)/scale``."""
+    """``risk`` has the labels ``(y − linear·x)/scale``; ``mass`` is the total mass that fits their mean."""
 
     risk: Risk
     linear: Float[np.ndarray, " d"]
     scale: float
+    mass: float
 
     def restore(self, weights: Float[np.ndarray, "m d"], activation: HomogeneousActivation) -> Student:
         """The student for the labels as they came, from mean-field weights trained on the reduced ones."""
@@ -45,8 +46,7 @@ class Reduction:
 def reduce_labels(risk: Risk, activation: HomogeneousActivation, remove_linear: bool, normalise: bool) -> Reduction:
     """LMZ's reduction of a ReLU target (their conclusion): subtract the regression on x, keep the mean.
 
-    ``normalise`` divides by ``E y/(e√(2/π))``, the total mass that labels of mean E y need (e the even factor of the
-    activation), so that the masses sum to one as in LMZ.
+    ``normalise`` divides by ``E y/√(2/π)``, so that the even part ``Σ a_i|w*_i·x|`` of the labels has Σa = 1 as in LMZ.
 
     Warns:
         UserWarning: labels with a linear part that is left in.
@@ -59,10 +59,10 @@ def reduce_labels(risk: Risk, activation: HomogeneousActivation, remove_linear: 
     if not remove_linear:
         _warn_about_linear_part(risk, activation, linear)
         linear = np.zeros(risk.dim)
-    scale = mean / (activation.even * _MEAN_ABS) if normalise else 1.0
+    scale = mean / _MEAN_ABS if normalise else 1.0
     if not (np.isfinite(scale) and scale > 0.0):
         raise ValueError(f"the labels have mean {mean:g}: masses ‖w‖²/m are positive, so the mean must be too")
-    return Reduction(risk.relabelled(linear, scale), linear, scale)
+    return Reduction(risk.relabelled(linear, scale), linear, scale, mean / (scale * activation.even * _MEAN_ABS))
 
 
 def silent(dim: int) -> Measure:
@@ -89,14 +89,17 @@ def _warn_about_linear_part(risk: Risk, activation: HomogeneousActivation, linea
         )
 
 
-def warn_about_setting(target: Atoms | None, width: int, risk: Risk) -> None:
+def warn_about_setting(
+    target: Atoms | None, activation: HomogeneousActivation, width: int, risk: Risk
+) -> None:
     """One UserWarning for each assumption of LMZ that does not hold for the masses, the width or the sample."""
     messages = []
     if target is None:
         if width < risk.dim:
             messages.append(f"width={width} is below dim={risk.dim}: LMZ's target has as many neurons as inputs")
     else:
-        messages += _about_masses(target.masses, risk.dim)
+        # LMZ's a_i are the factors of |w*_i·x|
+        messages += _about_masses(activation.even * target.masses, risk.dim)
         if width < len(target.masses):
             messages.append(f"width={width} is below the teacher's {len(target.masses)} neurons: some cannot be found")
     if isinstance(risk, EmpiricalRisk) and risk.n_samples < risk.dim:
@@ -109,14 +112,14 @@ def _about_masses(masses: Float[np.ndarray, " k"], dim: int) -> list[str]:
     messages = []
     if not np.isclose(masses.sum(), 1.0, rtol=1e-6):
         messages.append(
-            f"the target's masses sum to {masses.sum():.6g}, LMZ's to 1: learning rate, thresholds and stage lengths "
+            f"the target's a_i sum to {masses.sum():.6g}, LMZ's to 1: learning rate, thresholds and stage lengths "
             "are stated for 1; pass normalise=True"
         )
     outside = np.flatnonzero((masses < 1.0 / (_KAPPA * dim)) | (masses > _KAPPA / dim))
     if outside.size:
         i = int(outside[0])
         messages.append(
-            f"{outside.size} masses are outside [1/(κd), κ/d] for κ = {_KAPPA:g}, first a_{i} = {masses[i]:.3g}: "
+            f"{outside.size} of the target's a_i are outside [1/(κd), κ/d] for κ = {_KAPPA:g}, first a_{i} = {masses[i]:.3g}: "
             + ("negative ones cannot be fitted" if masses[i] < 0.0 else "LMZ's stage lengths do not cover them")
         )
     return messages

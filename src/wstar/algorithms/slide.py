@@ -111,7 +111,7 @@ def slide(
     damping: float,
     max_steps: int,
 ) -> Slid:
-    """Newton on directions and masses together, until every ``|∂F/∂w_i| ≤ tolerance·λ``.
+    """Newton on directions and masses together, until no atom is below its own summit of |η_λ| by ``tolerance``.
 
     Levenberg–Marquardt damping keeps the Hessian positive. After each step the masses are solved for again: what
     bends the valley that clusters of atoms lie in is mass that must follow the directions, and with it out of the way
@@ -120,10 +120,7 @@ def slide(
     atoms, objective = resolve_masses(problem, atoms, np.sign(atoms.masses), weight_decay)
     for n_steps in range(max_steps):
         gradient, hessian = problem.derivatives(atoms, weight_decay)
-        values, steps = problem.field(atoms).ascent(atoms.directions)
-        slope = gradient.reshape(len(atoms.masses), -1) / np.sqrt(np.abs(atoms.masses))[:, None]
-        over = 0.5*np.abs(np.sum(steps * slope, axis=1))/weight_decay
-        if over.max(initial=0.0) <= tolerance + 4e-16/weight_decay:
+        if _overshoot(problem, atoms, gradient) <= tolerance * weight_decay + 4e-16:
             return Slid(atoms, objective, damping, n_steps)
         slack = 2e-17 * (1.0 + atoms.total**2)
         for attempt in range(12):
@@ -140,6 +137,15 @@ def slide(
         atoms, objective = trial, value
         damping = max(damping / (20.0 if attempt == 0 else 3.0), _LEAST_DAMPING)
     return Slid(atoms, objective, damping, max_steps)
+
+
+def _overshoot(problem: MeasureProblem, atoms: Atoms, gradient: Float[np.ndarray, " nk"]) -> float:
+    """How much ``2|Ψ|`` would grow, to second order, from an atom to the summit beside it; the largest."""
+    if not atoms.masses.size:
+        return 0.0
+    _, steps = problem.field(atoms).ascent(atoms.directions)
+    slopes = gradient.reshape(steps.shape) / np.sqrt(np.abs(atoms.masses))[:, None]
+    return 0.5 * float(np.abs(np.sum(steps * slopes, axis=1)).max())
 
 
 def _newton_move(

@@ -54,10 +54,8 @@ class BatchStep(Update[Batch]):
 def run_together(problem: Problem, starts: Float[np.ndarray, "s m d"]) -> list[TruncatedResult]:
     """The runs from ``starts``, advanced as one batch."""
     levels = problem.settings.levels(problem.dim)
-    limits = np.array([problem.limit(start) for start in starts])
-    cursors = [Cursor(MeanField(start), start, problem.fresh().records) for start in starts]
-    for cursor in cursors:
-        cursor.record(levels[0], float("nan"))
+    begun = [problem.begin(start) for start in starts]
+    cursors, limits = [cursor for cursor, _ in begun], np.array([limit for _, limit in begun])
     first, ends = 0, (problem.settings.stage_one_end(problem.dim) or 0, problem.n_steps)
     for level, end in zip(levels, ends, strict=True):
         if end > first or not cursors[0].stages:
@@ -90,10 +88,10 @@ def _stage(
     )
     norms = np.asarray(outcome.state.norms)
     broken = living & ~np.isfinite(norms) & (np.asarray(outcome.state.steps) > first)
-    _take(cursors, outcome.state, level, only=living & ~broken)
+    sound = _take(cursors, outcome.state, level, only=living & ~broken)
     for i in np.flatnonzero(living):
         reason = STEP_CAP
-        if broken[i]:
+        if not sound[i]:
             reason, cursors[i].step = DIVERGED, int(outcome.state.steps[i])
             cursors[i].state = MeanField(cursors[i].good)
         elif norms[i] <= tolerance:
@@ -103,8 +101,13 @@ def _stage(
         cursors[i].stages.append(Stage(level, first, cursors[i].step, reason))
 
 
-def _take(cursors: list[Cursor], batch: Batch, level: float, only: Bool[np.ndarray, " s"]) -> None:
+def _take(
+    cursors: list[Cursor], batch: Batch, level: float, only: Bool[np.ndarray, " s"]
+) -> Bool[np.ndarray, " s"]:
+    """Record the runs that ``only`` marks; True for those among them that are sound."""
+    sound = np.zeros(len(cursors), dtype=bool)
     weights, steps, norms = (np.asarray(x) for x in (batch.weights, batch.steps, batch.norms))
     for i in np.flatnonzero(only):
         cursors[i].state, cursors[i].step = MeanField(weights[i]), int(steps[i])
-        cursors[i].record(level, float(norms[i]))
+        sound[i] = cursors[i].record(level, float(norms[i]))
+    return sound

@@ -61,9 +61,9 @@ def truncated_descent(
             "formula", ``⌈2 d²/(η log d)⌉``; a number of steps; or "detect": the plateau is over when the loss is half
             of what it was after ``⌈d log d/η⌉`` steps, looked at every quarter of that many), ``remove_linear`` (first
             take the regression on x off the labels, LMZ's reduction for ReLU targets; the student gets it back as its
-            linear part), ``normalise`` (train on labels scaled so that the masses sum to one, and scale the student
+            linear part), ``normalise`` (train on labels scaled so that the a_i sum to one, and scale the student
             back), ``tolerance`` (stop when the norm of the per-particle gradient falls to it), ``orders`` of the
-            recorded tensor losses, ``record_steps`` (None: eight a decade; start and end are always recorded) and
+            recorded tensor losses, ``record_steps`` (None: eight a decade; the start and both ends are always recorded) and
             ``record_weights``.
 
     Warns:
@@ -141,7 +141,7 @@ def truncated_descent_many(
 @double_precision
 def _run_share(problem: Problem, starts: Float[np.ndarray, "s m d"]) -> list[TruncatedResult]:
     # a batch of one costs more than a run by itself
-    return run_together(problem, starts) if len(starts) > 1 else [Run(problem.fresh()).go(starts[0])]
+    return run_together(problem, starts) if len(starts) > 1 else [Run(problem).go(starts[0])]
 
 
 def _refuse_preprocessed(risk: Risk) -> None:

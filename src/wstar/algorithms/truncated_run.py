@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from wstar.algorithms.mean_field import TruncatedStep, energy_limit
+from wstar.algorithms.mean_field import TruncatedStep, ceiling
 from wstar.algorithms.records import Records
 from wstar.algorithms.reduction import Reduction, loss_of, reduce_labels, warn_about_setting
 from wstar.algorithms.run import CONVERGED, DIVERGED, STEP_CAP, Outcome, Progress, drive, log_spaced_steps
@@ -73,13 +73,9 @@ class Problem:
         learner = settings.activation
         reduction = reduce_labels(risk, learner, settings.remove_linear, settings.normalise)
         target = reduction.target(risk.target(learner) if teacher is None else teacher.atoms(learner))
-        warn_about_setting(target, width, risk)
+        warn_about_setting(target, learner, width, risk)
         reduction = reduction.on_device()
         return cls(settings, reduction, Records(reduction, learner, target, settings.orders, settings.record_weights))
-
-    def fresh(self) -> "Problem":
-        """The same with nothing on record."""
-        return replace(self, records=self.records.fresh())
 
     @property
     def dim(self) -> int:
@@ -102,19 +98,24 @@ class Problem:
         rate, largest, most = (jnp.asarray(x) for x in (self.settings.learning_rate, 0.5 / level, limit))
         return TruncatedStep(self.reduction.risk, rate, largest, most, self.settings.activation)
 
-    def limit(self, start: Float[np.ndarray, "m d"]) -> float:
-        """Where a run from ``start`` counts as diverged."""
-        return energy_limit(self.reduction.risk, self.settings.activation, start)
+    def begin(self, start: Float[np.ndarray, "m d"]) -> "tuple[Cursor, float]":
+        """A cursor at ``start``, and the limit of E R f beyond which the run counts as diverged."""
+        limits = ceiling(self.reduction.risk, self.settings.activation, start)
+        cursor = Cursor(MeanField(start), start, self.records.fresh(limits.loss))
+        cursor.record(self.settings.levels(self.dim)[0], float("nan"))
+        return cursor, limits.energy
 
     def result(self, start: Float[np.ndarray, "m d"], cursor: "Cursor") -> TruncatedResult:
         """What a run that stands at ``cursor`` found."""
         reason, rate = cursor.stages[-1].reason, self.settings.learning_rate
+        # M = E‖w‖² follows M ← M(1 − 4 η c₀e²(M − A))²: stable at A below 2/(8 c₀e²A), c₀ = 2/π
+        stable = np.pi / (8.0 * self.settings.activation.even**2 * abs(self.reduction.mass) + 1e-300)
         messages = {
             STEP_CAP: f"all {cursor.step} steps were taken",
             CONVERGED: f"the gradient fell to the tolerance {self.settings.tolerance:g} at step {cursor.step}",
             FROZEN: f"every neuron was past its threshold at step {cursor.step}: lower lambda_1 or learning_rate",
             DIVERGED: f"the run diverged at step {cursor.step}, where the loss had risen beyond 4 times its start: "
-            f"lower learning_rate={rate:g}, for instance to {rate / 4.0:g}",
+            f"lower learning_rate={rate:g}, for instance to {min(0.25 * rate, 0.5 * stable):.3g}",
         }
         weights = np.asarray(cursor.state.weights)
         return TruncatedResult(
@@ -139,10 +140,13 @@ class Cursor:
     plateau: float = float("nan")
     stages: list[Stage] = field(default_factory=list)
 
-    def record(self, level: float, norm: float) -> None:
-        """Put the present state on record."""
-        self.good = np.asarray(self.state.weights)
-        self.records.add(self.step, len(self.stages) + 1, level, norm, self.good)
+    def record(self, level: float, norm: float) -> bool:
+        """Put the present state on record unless its loss says that the run has diverged; True if it is sound."""
+        weights = np.asarray(self.state.weights)
+        sound = self.records.add(self.step, len(self.stages) + 1, level, norm, weights)
+        if sound:
+            self.good = weights
+        return sound
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """A flat dictionary of arrays."""
@@ -185,8 +189,8 @@ class Run:
         """Both stages, from ``start`` or from where the checkpoint stands."""
         problem = self.problem
         levels = problem.settings.levels(problem.dim)
-        limit = problem.limit(start)
-        cursor = self._cursor(start, levels[0])
+        cursor, limit = problem.begin(start)
+        cursor = self._saved(cursor)
         for level in levels[len(cursor.stages) :]:
             stage = self._stage(cursor, level, limit)
             cursor.stages.append(stage)
@@ -194,15 +198,13 @@ class Run:
                 break
         return problem.result(start, cursor)
 
-    def _cursor(self, start: Float[np.ndarray, "m d"], level: float) -> Cursor:
+    def _saved(self, cursor: Cursor) -> Cursor:
         saved = self.checkpoint.load() if self.checkpoint else None
         if saved is None:
-            cursor = Cursor(MeanField(start), start, self.problem.records)
-            cursor.record(level, float("nan"))
             return cursor
-        if saved["weights"].shape != start.shape:
-            raise ValueError(f"the checkpoint holds weights {saved['weights'].shape}, this run has {start.shape}")
-        return Cursor.from_arrays(saved, self.problem.records)
+        if saved["weights"].shape != cursor.good.shape:
+            raise ValueError(f"the checkpoint holds weights {saved['weights'].shape}, this run has {cursor.good.shape}")
+        return Cursor.from_arrays(saved, cursor.records)
 
     def _stage(self, cursor: Cursor, level: float, limit: float) -> Stage:
         first = cursor.stages[-1].last_step if cursor.stages else 0
@@ -210,11 +212,10 @@ class Run:
         while reason == STEP_CAP and (stop := self._next_stop(cursor)) > cursor.step:
             outcome = self._drive(update, cursor, level, stop)
             cursor.state, cursor.step, norm, reason = outcome.state, outcome.step, outcome.norm, outcome.reason
-        if reason == DIVERGED:
+        if reason == DIVERGED or not cursor.record(level, norm):
             # what was recorded last is the last state that can be trusted
             cursor.state = MeanField(cursor.good)
-            return Stage(level, first, cursor.step, reason)
-        cursor.record(level, norm)
+            return Stage(level, first, cursor.step, DIVERGED)
         if reason == CONVERGED:
             reason = ending(cursor.good, level, first_stage=not cursor.stages)
         if reason == STEP_CAP and not cursor.stages:

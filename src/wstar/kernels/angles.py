@@ -72,9 +72,7 @@ def versine(angle: Float[Array, "..."], unit: float = 1.0, scale: float = 1.0) -
     return z * _horner(tuple(scale * c * unit ** (2 * k + 2) for k, c in enumerate(_VERSINE)), z)
 
 
-def angles(
-    u: ArrayLike, v: ArrayLike, *, modulo_sign: bool = True
-) -> Float[np.ndarray, "n m"]:
+def angles(u: ArrayLike, v: ArrayLike, *, modulo_sign: bool = True) -> Float[np.ndarray, "n m"]:
     """Angles between the rows of ``u`` (n, d) and ``v`` (m, d), modulo sign in [0, π/2], else in [0, π].
 
     Taken from chords, ``2 asin(‖û ∓ v̂‖/2)``, so a small angle keeps all its digits where ``arccos(u·v)`` keeps

@@ -88,7 +88,7 @@ def from_samples(claim: Claim, effort: Effort) -> Verdict:
     Broken: only the part of the error inside the teacher's span is counted.
     """
     rng, rank = np.random.default_rng(effort.seed), 2
-    dims = np.unique(np.geomspace(5, effort.size(164, 300), effort.size(6, 9)).astype(int))
+    dims = np.unique(np.geomspace(5, effort.size(164, 200), effort.size(6, 9)).astype(int))
     # one teacher in all dimensions: only d may change
     hidden, needed = random_teacher(rank, rank, 3, 0.4, 0.3, seed=rng), []
     for dim in dims:

@@ -1,4 +1,4 @@
-"""ZG's exact statements about one network: balance, gradients of the affine part, flips, one step of descent, eq. 8."""
+"""ZG's exact statements about one network: balance, gradients of the affine part, flips, the residual in parts."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from wstar.theory.claims.instances import (
     random_student,
     random_teachers,
 )
+from wstar.theory.claims.steps import gradient_norm
 from wstar.theory.claims.verdict import Claim, Effort, Verdict, printed_or_corrected, worst
 from wstar.theory.descent_direction import flip_towards
 
@@ -76,17 +77,12 @@ def flipping(claim: Claim, effort: Effort) -> Verdict:
                 flipped = Student(flipped.outputs, flipped.weights, student.bias, student.linear)
             X = rng.standard_normal((50, student.dim))
             errors.append(np.abs(student(X) - flipped(X)).max() / np.abs(student(X)).max())
-            change = abs(_norm(risk.gradient(student, _DECAY)) - _norm(risk.gradient(flipped, _DECAY)))
+            change = abs(gradient_norm(risk.gradient(student, _DECAY)) - gradient_norm(risk.gradient(flipped, _DECAY)))
             # the proof's two differences, 2(β−β̂)·w_i and 2a_i(β−β̂), with its hidden constant written out
             norm = np.sqrt(np.sum(student.outputs**2) + np.sum(student.weights**2))
             ratios.append(change / (2.0 * size * norm + 1e-12))
     note = "‖∇‖ changes by at most 2√τ·√(‖a‖²+‖W‖²), τ = ‖β−β̂‖² from 1e-14 to 1"
     return worst([claim.identity(max(errors), 1e-12, "f is unchanged"), claim.inequality(ratios, note)])
-
-
-def _norm(gradient: Student) -> float:
-    parts = (gradient.outputs, gradient.weights, np.array(gradient.bias), gradient.linear)
-    return float(np.sqrt(sum(np.sum(part**2) for part in parts)))
 
 
 def norm_balance(claim: Claim, effort: Effort) -> Verdict:
@@ -108,46 +104,6 @@ def norm_balance(claim: Claim, effort: Effort) -> Verdict:
         claim.inequality(bounds, "the sum on the right is over all m neurons; its lower bound"),
     ]
     return printed_or_corrected(claim.identity(max(printed), 1e-11, "sum over i ∈ [m_*]"), worst(corrected))
-
-
-def kept_order(claim: Claim, effort: Effort) -> Verdict:
-    """Largest |a_i|/‖w_i‖ along gradient descent. Broken: η = 3, far beyond O(1)/‖E Rσ'x‖²."""
-    rng, ratios = np.random.default_rng(effort.seed), []
-    learning_rate = 3.0 if effort.broken else 0.01
-    for teacher in random_teachers(effort, rng, quick=1):
-        start, risk = random_student(rng), PopulationRisk(teacher)
-        # half of the neurons start balanced, where the statement has no slack, the others with |a_i| below ‖w_i‖
-        share = np.where(np.arange(start.width) % 2 == 0, 1.0, rng.uniform(0.0, 1.0, start.width))
-        student = Student(np.sign(start.outputs) * share * start.norms, start.weights, start.bias, start.linear)
-        for _ in range(effort.size(4 if effort.broken else 150, 2000)):
-            student = _moved(student, risk.gradient(student, _DECAY), learning_rate)
-            ratios.append(float((np.abs(student.outputs) / student.norms).max()))
-    return claim.inequality(np.array(ratios) / (1.0 + 1e-10), f"{len(ratios)} steps at η = {learning_rate}")
-
-
-def _moved(student: Student, gradient: Student, rate: float) -> Student:
-    return Student(
-        student.outputs - rate * gradient.outputs,
-        student.weights - rate * gradient.weights,
-        student.bias - rate * gradient.bias,
-        student.linear - rate * gradient.linear,
-    )
-
-
-def descent_remainder(claim: Claim, effort: Effort) -> Verdict:
-    """``L_λ(θ−η∇) − L_λ(θ) + η‖∇‖²`` against η. Broken: ‖∇‖ leaves out α and β."""
-    rng, rates, parts = np.random.default_rng(effort.seed), np.geomspace(1e-4, 1e-1, 10), []
-    for teacher in random_teachers(effort, rng, quick=1):
-        risk, raw = PopulationRisk(teacher), random_student(rng, 0.3)
-        student = Student(0.3 * raw.outputs, 0.5 * raw.weights, raw.bias, raw.linear)
-        g, here = risk.gradient(student, 0.5), risk.value(student, 0.5)
-        squared = _norm(g) ** 2 - (g.bias**2 + float(g.linear @ g.linear)) * effort.broken
-        moved = [_moved(student, g, float(r)) for r in rates]
-        remainder = [abs(risk.value(n, 0.5) - here + r * squared) for n, r in zip(moved, rates, strict=True)]
-        parts.append(
-            claim.rate(rates, remainder, 1.5, side="at least", note="the remainder that is seen is quadratic in η")
-        )
-    return worst(parts)
 
 
 def residual_parts(claim: Claim, effort: Effort) -> Verdict:
@@ -187,8 +143,6 @@ def _parts(
 
 CLAIMS = (
     Claim("ZG eq. 8", "ZG", "f − f̃_* = R₁ + R₂ + R₃ with average neurons v_i − w*_i in R₁", "identity", residual_parts),
-    Claim("ZG Lemma E.2", "ZG", "L_λ(θ−η∇L_λ) ≤ L_λ − η‖∇L_λ‖² + O(η^{3/2}d^{3/2})", "rate", descent_remainder),
-    Claim("ZG Lemma E.3", "ZG", "gradient descent keeps |a_i| ≤ ‖w_i‖", "set", kept_order),
     Claim("ZG Lemma F.11", "ZG", "L_λ(θ) − L_λ(θ_bal) = |α−α̂|² + ‖β−β̂‖² + (λ/2)Σ(|a_i|−‖w_i‖)²", "identity", balancing),
     Claim("ZG Lemma F.13", "ZG", "|∂_α L_λ|² = 4(α−α̂)², ‖∂_β L_λ‖² = 4‖β−β̂‖²", "identity", affine_gradients),
     Claim("ZG Lemma F.14", "ZG", "flipping neurons keeps f, and ‖∇L_λ‖ within O(√τ)", "inequality", flipping),
