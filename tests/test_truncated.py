@@ -190,7 +190,7 @@ def test_a_detected_plateau_ends_where_the_rule_says():
     looks = range(0, 4001, -(-settled // 4))
     result = run(population(10), width=40, n_steps=4000, learning_rate=0.1, stage_one="detect", record_steps=looks)
     losses = result.trajectory.loss.sel(step=[step for step in looks if step >= settled])
-    expected = int(losses.step[(losses <= 0.5 * losses[0]).argmax()])
+    expected = int(losses.step[(losses.values <= 0.5 * losses.values[0]).argmax()])
     assert result.stages[0].last_step == expected
     assert 2 * settled < expected < 4000
 

@@ -12,17 +12,23 @@ from wstar.algorithms.slide import merge, resolve_masses, slide
 # a last coordinate below this is a direction of the span, seen with the search's own accuracy
 _IN_SPAN = 1e-6
 # summits lower than this share of the highest excess wait for a later round; most that enter in one round
-_LEAST_EXCESS, _MOST_NEW = 0.05, 200
-_SLIDE_STEPS, _SLIDE_ACCURACY = 25, 0.1
+import os
+_LEAST_EXCESS, _MOST_NEW = float(os.environ.get("LE",.05)), 200
+import os
+_SLIDE_STEPS, _SLIDE_ACCURACY = int(os.environ.get("ST",25)), float(os.environ.get("AC",.1))
 # rounds without a gap a tenth lower before giving up
 _PATIENCE = 12
 # the last search, by which the answer is certified, uses this many times the starts
 _CERTIFYING_EFFORT = 4
+import os; VERBOSE=os.environ.get('VB')
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Atoms with their certificate, in the solver's units; ``problem`` may have gained coordinates on the way."""
+    """Atoms with their certificate, in the solver's units; ``problem`` may have gained coordinates on the way.
+
+    ``history`` holds the atoms at the end of every round before.
+    """
 
     problem: MeasureProblem
     atoms: Atoms
@@ -31,6 +37,7 @@ class Solution:
     neuron_gain: float
     n_iterations: int
     reason: str
+    history: tuple[Atoms, ...] = ()
 
 
 def certified_gap(problem: MeasureProblem, atoms: Atoms, weight_decay: float, sup: float) -> tuple[float, float]:
@@ -62,6 +69,7 @@ def frank_wolfe(
     The best round's atoms are returned.
     """
     damping, best, best_at = 1e-3, None, 0
+    history: list[Atoms] = []
     if atoms.masses.size:
         atoms, damping = _descend(problem, atoms, np.sign(atoms.masses), weight_decay, 1e-3, damping)
     for iteration in range(max_iterations + 1):
@@ -77,7 +85,9 @@ def frank_wolfe(
             best = here
         reason = _why_stop(gap, tolerance, iteration, max_iterations, iteration - best_at)
         if reason:
-            return Solution(**{**vars(best), "n_iterations": iteration, "reason": reason})
+            return Solution(**{**vars(best), "n_iterations": iteration, "reason": reason, "history": tuple(history)})
+        history.append(atoms)
+        if VERBOSE: print(iteration,len(atoms.masses),'%.2e %.2e'%(sup-1,gap),len(found.values))
         problem, atoms, points, values = _enter_span(problem, atoms, found)
         excess = 2.0 * np.abs(values) / weight_decay - 1.0
         new = np.flatnonzero(excess > min(1e-3, _LEAST_EXCESS * (sup - 1.0)))[:_MOST_NEW]
@@ -98,10 +108,12 @@ def _descend(
     damping: float,
 ) -> tuple[Atoms, float]:
     atoms, objective = resolve_masses(problem, atoms, signs, weight_decay)
+    n0=len(atoms.masses)
     atoms, _ = merge(problem, atoms, objective, weight_decay)
     slid = slide(
         problem, atoms, weight_decay, tolerance=accuracy, damping=max(damping, 1e-6), max_steps=_SLIDE_STEPS
     )
+    if VERBOSE: print('   resolved',n0,'merged',len(atoms.masses),'slid',len(slid.atoms.masses),slid.n_steps,slid.damping)
     atoms, _ = merge(problem, slid.atoms, slid.objective, weight_decay)
     return atoms, slid.damping
 

@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
+from wstar.algorithms.fewest_atoms import fewest_atoms
 from wstar.algorithms.frank_wolfe import Solution, frank_wolfe
 from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
 from wstar.algorithms.measure_result import OptimalMeasure, find_clusters
 from wstar.algorithms.sample_problem import SampleProblem
-from wstar.algorithms.sphere_cover import bound_field
+from wstar.algorithms.sphere_cover import proven
 from wstar.kernels.activations import HermiteActivation, HomogeneousActivation, homogeneous
 from wstar.networks.network import Measure, TwoLayer
 from wstar.networks.span import span_basis
@@ -26,8 +27,10 @@ from wstar.risks.population import PopulationRisk
 
 # certified gaps asked for by default, by the dimension of the teacher's span: optima spread over curves and surfaces
 # there, and the number of atoms that a gap takes grows with the dimension
-_DEFAULT_TOLERANCES = ((3, 5e-12), (5, 5e-11), (10**9, 5e-10))
+_DEFAULT_TOLERANCES = ((3, 1e-11), (5, 1e-10), (10**9, 1e-9))
 _SAMPLE_TOLERANCE = 1e-4
+# of the tolerance, the share that the certifying measure may use; the rest is room for a sparser answer
+_DUAL_SHARE = 0.2
 
 
 def optimal_measure(
@@ -55,7 +58,7 @@ def optimal_measure(
     Args:
         problem: a teacher (population risk), or a risk.
         weight_decay: λ > 0.
-        tolerance: the gap to reach; by default 5e-12 up to rank 3, 5e-11 up to rank 5, 5e-10 above (times a quarter
+        tolerance: the gap to reach; by default 1e-11 up to rank 3, 1e-10 up to rank 5, 1e-9 above (times a quarter
             of ‖f̃_*‖² where that is larger than one), and 1e-4 of the labels' variance for a sample.
         rigorous: prove the bound on ``sup |η_λ|``.
         warm_start: start from this measure or network.
@@ -82,10 +85,14 @@ def optimal_measure(
     with threadpool_limits(limits=1, user_api="blas"):
         start = setting.to_atoms(warm_start)
         scaled = weight_decay / abs(setting.scale)
-        solution = frank_wolfe(setting.problem, scaled, start, tolerance=tolerance, rng=rng, max_iterations=max_iterations)
+        solution = frank_wolfe(
+            setting.problem, scaled, start, tolerance=_DUAL_SHARE * tolerance, rng=rng, max_iterations=max_iterations
+        )
+        room = max(tolerance - solution.gap, 0.0)
+        sparse = fewest_atoms(solution.problem, solution.atoms, scaled, room, solution.history)
         if rigorous:
-            solution = bound_field(solution, scaled, tolerance)
-    result = _result(setting, solution, weight_decay, tolerance, rigorous)
+            solution = proven(solution, scaled)
+    result = _result(setting, solution, sparse, weight_decay, tolerance, rigorous)
     if not result.converged:
         warnings.warn(
             f"duality gap {result.duality_gap:.1e} is above the tolerance {tolerance:.1e}: {result.reason}", stacklevel=2
@@ -187,33 +194,48 @@ def _default_tolerance(problem: MeasureProblem) -> float:
 
 @double_precision
 def _result(
-    setting: _Setting, solution: Solution, weight_decay: float, tolerance: float, rigorous: bool
+    setting: _Setting, solution: Solution, sparse: Atoms, weight_decay: float, tolerance: float, rigorous: bool
 ) -> OptimalMeasure:
-    masses, directions = setting.from_atoms(solution.atoms)
-    objective = solution.problem.objective(solution.atoms, weight_decay / abs(setting.scale))
-    student = None
-    if setting.risk is not None and setting.activation is not None and len(masses):
-        bare = Measure(masses, directions, np.zeros(()), np.zeros(directions.shape[1]))
-        fitted = setting.risk.fit_affine(setting.activation, bare)
-        student = Student(
-            masses, directions, float(fitted.bias), np.asarray(fitted.linear), setting.activation
-        ).balanced()
+    scaled = weight_decay / abs(setting.scale)
+    objective, crowded = (solution.problem.objective(atoms, scaled) for atoms in (sparse, solution.atoms))
+    # P(sparse) − D as the crowded measure's gap plus a small difference: no more rounding than P itself has
+    gap = solution.gap if sparse is solution.atoms else max(solution.gap + (objective - crowded), 0.0)
+    masses, directions = setting.from_atoms(sparse)
+    dual_masses, dual_directions = setting.from_atoms(solution.atoms)
     return OptimalMeasure(
         weight_decay=float(weight_decay),
         objective=objective,
-        duality_gap=solution.gap,
-        dual_value=objective - solution.gap,
+        duality_gap=gap,
+        dual_value=objective - gap,
         certificate_sup=solution.sup,
         neuron_gain=solution.neuron_gain,
         masses=masses,
         directions=directions,
+        dual_masses=dual_masses,
+        dual_directions=dual_directions,
         clusters=find_clusters(masses, directions, even=solution.problem.even),
         n_iterations=solution.n_iterations,
-        reason=solution.reason,
+        reason=_reason(solution, gap, tolerance),
         tolerance=float(tolerance),
         rigorous=rigorous,
-        student=student,
+        student=_student(setting, masses, directions),
     )
+
+
+def _reason(solution: Solution, gap: float, tolerance: float) -> str:
+    if gap <= tolerance:
+        return f"converged: the certified gap {gap:.1e} is within the tolerance {tolerance:.1e}"
+    return solution.reason
+
+
+def _student(setting: _Setting, masses: Float[np.ndarray, " n"], directions: Float[np.ndarray, "n d"]) -> Student | None:
+    if setting.risk is None or setting.activation is None or not len(masses):
+        return None
+    bare = Measure(masses, directions, np.zeros(()), np.zeros(directions.shape[1]))
+    affine = setting.risk.fit_affine(setting.activation, bare)
+    return Student(
+        masses, directions, float(affine.bias), np.asarray(affine.linear), setting.activation
+    ).balanced()
 
 
 def _check(weight_decay: float, tolerance: float | None, max_iterations: int) -> None:

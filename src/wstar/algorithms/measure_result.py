@@ -40,8 +40,12 @@ class OptimalMeasure:
         dual_value: D, a lower bound on the objective of every measure.
         certificate_sup: ``sup |η_λ|``, ``η_λ(u) = −(2/λ) E R σ(u·x)``: the largest value found, or a proven upper
             bound if ``rigorous``. At the optimum it is 1.
-        neuron_gain: no single further neuron at a direction the search saw lowers the objective by more than this.
+        neuron_gain: no single further neuron, at a direction that the search saw, lowers the objective of the dual
+            measure by more than this.
         masses, directions: atoms, heaviest first; unit rows in the problem's own space.
+        dual_masses, dual_directions: the measure whose residual gives the dual point: ``certificate_sup`` is that of
+            its field, and D its dual value. Often the same; where it takes a crowd to make the field flat, the answer
+            above is a sparser measure with an objective as good.
         clusters: see :class:`Cluster`, heaviest first.
         n_iterations: rounds of search and descent.
         reason: why it stopped, a sentence.
@@ -58,6 +62,8 @@ class OptimalMeasure:
     neuron_gain: float
     masses: Float[np.ndarray, " n"]
     directions: Float[np.ndarray, "n d"]
+    dual_masses: Float[np.ndarray, " k"]
+    dual_directions: Float[np.ndarray, "k d"]
     clusters: tuple[Cluster, ...]
     n_iterations: int
     reason: str

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from wstar.algorithms.lasso import MassSubgradient, lasso_path_end, merge_directions, optimality_violation
 from wstar.algorithms.run import Progress, drive
+from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.network import Measure
+from wstar.networks.parametrisation import AffineResidual
 from wstar.networks.student import Student
 from wstar.precision import double_precision
 from wstar.risks.base import Risk, check_weight_decay
@@ -36,7 +39,7 @@ def first_step(risk: Risk, start: Student, weight_decay: float = 1.0, learning_r
     silent = Student(np.zeros(1), np.zeros((1, start.dim)), start.bias, start.linear, start.activation)
     here = silent if mirrored else start
     values, gradients = risk.field(here, start.weights[moving])
-    affine = risk.affine_residual(start.activation, here.measure)
+    affine = _affine_residual(risk, start.activation, here.measure)
     keep = 1.0 - weight_decay * learning_rate
     # ∂_a = 2Ψ(w) and ∂_w = 2a∇Ψ(w): the mirrored half has the same Ψ and the opposite a
     sign = np.array([1.0, -1.0])[:, None] if mirrored else np.ones((1, 1))
@@ -53,6 +56,11 @@ def first_step(risk: Risk, start: Student, weight_decay: float = 1.0, learning_r
         start.linear - 2.0 * learning_rate * np.asarray(affine.linear),
         start.activation,
     )
+
+
+@eqx.filter_jit
+def _affine_residual(risk: Risk, activation: HomogeneousActivation, measure: Measure) -> AffineResidual:
+    return risk.affine_residual(activation, measure)
 
 
 def _is_mirrored(start: Student) -> bool:

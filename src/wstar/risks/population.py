@@ -155,13 +155,9 @@ class PopulationRisk(Risk):
     ) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, " m"], float]:
         """``G = e²K(U,U)``, ``b = e K(U,U_*)a*``, ``‖f̃_*‖²``."""
         atoms = np.concatenate([directions, self.directions])
-        rho = directions @ atoms.T
-        radial, slope = (np.asarray(x) for x in self.kernel.radial_and_slope(jnp.asarray(rho)))
-        kernel = radial + rho * slope
-        m = len(directions)
-        zero = Measure(np.zeros(0), np.zeros((0, self.dim)), self.target_bias, self.target_linear)
-        energy = float(self.loss(activation, Measure(*(jnp.asarray(x) for x in zero))))
-        return activation.even**2 * kernel[:, :m], activation.even * (kernel[:, m:] @ self.masses), energy
+        kernel, m = np.asarray(_kernel_values(self.kernel, atoms @ atoms.T)), len(directions)
+        energy = float(self.masses @ kernel[m:, m:] @ self.masses)
+        return activation.even**2 * kernel[:m, :m], activation.even * (kernel[:m, m:] @ self.masses), energy
 
     def tensor_losses(self, network: TwoLayer, orders: Iterable[int] = (0, 1, 2, 4, 6, 8)) -> dict[int, float]:
         """Exact; order 0 and 1 compare masses and first moments as the higher orders do."""
@@ -182,3 +178,9 @@ class PopulationRisk(Risk):
     ) -> tuple[Array, Array]:
         atoms, masses = self._atoms(activation, measure)
         return kernel_sums(self.kernel, directions, atoms, masses)
+
+
+@eqx.filter_jit
+def _kernel_values(kernel: CenteredAbsKernel, rho: Float[Array | np.ndarray, "n m"]) -> Float[Array, "n m"]:
+    radial, slope = kernel.radial_and_slope(jnp.asarray(rho))
+    return radial + rho * slope
