@@ -25,6 +25,7 @@ from wstar.kernels.activations import (
     leaky_relu,
 )
 from wstar.kernels.angles import angles, arcsine, versine
+from wstar.kernels.cpu import on_one_core
 from wstar.kernels.cpu import SMALL
 from wstar.kernels.hermite import (
     abs_coefficients,
@@ -91,6 +92,18 @@ def test_versine_is_right_to_two_units_in_the_last_place_however_small_the_angle
     # 1 − cos t = 2 sin²(t/2): the form that does not cancel
     exact = in_forty_digits(lambda t: 2 * mp.sin(t / 2) ** 2, angle)
     assert (np.abs(computed - exact) <= 2.0 * np.spacing(np.abs(exact))).all()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (7,), (1, 9), (5, 4), (4, 3, 2), (300, 130)])
+def test_a_loop_kept_on_one_core_gives_the_same_bits(shape):
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).uniform(-1.0, 1.0, shape))
+        kept = jax.jit(lambda x: on_one_core(arcsine, x))
+        assert np.array_equal(kept(x), jax.jit(arcsine)(x))
+        # both orders of differentiation and a batch dimension go through it
+        assert np.array_equal(jax.vmap(kept)(x[None])[0], kept(x))
+        slope = jax.jit(jax.grad(lambda x: jnp.sum(kept(x))))(x)
+        np.testing.assert_allclose(slope, 1.0 / np.sqrt(1.0 - np.asarray(x) ** 2), rtol=1e-11)
 
 
 def test_arcsine_takes_rounding_beyond_one_as_one():

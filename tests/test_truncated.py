@@ -259,6 +259,20 @@ def test_normalised_labels_give_the_same_run_at_any_scale(make):
     assert small.trajectory.loss.values == pytest.approx(large.trajectory.loss.values, rel=1e-8)
 
 
+@pytest.mark.parametrize("make", [population, sampled])
+def test_relabelling_is_a_change_of_variable(make):
+    """``E(f − (y − β·x)/s)² = E((s f + β·x) − y)²/s²``, with and without ball arithmetic."""
+    risk, student = make(activation="relu"), wstar.Student([0.3, -0.7], np.eye(4)[:2], bias=0.2, activation="relu")
+    linear, scale = np.array([0.1, -0.4, 0.0, 0.3]), 2.5
+    other = risk.relabelled(linear, scale)
+    enlarged = wstar.Student(scale * student.outputs, student.weights, scale * 0.2, linear, "relu")
+    assert other.value(student) == pytest.approx(risk.value(enlarged) / scale**2, rel=1e-12)
+    if make is population:
+        ball, expected = other.value(student, precise=True), risk.value(enlarged, precise=True)
+        # the new labels are rounded to double precision once
+        assert ball.value == pytest.approx(expected.value / scale**2, rel=1e-14)
+
+
 def test_a_population_normalised_to_one_needs_no_normalising():
     plain, normalised = run(population()), run(population(), normalise=True)
     np.testing.assert_allclose(plain.weights, normalised.weights, rtol=1e-11, atol=1e-13)

@@ -12,10 +12,8 @@ from wstar.algorithms.slide import merge, resolve_masses, slide
 # a last coordinate below this is a direction of the span, seen with the search's own accuracy
 _IN_SPAN = 1e-6
 # summits lower than this share of the highest excess wait for a later round; most that enter in one round
-import os
-_LEAST_EXCESS, _MOST_NEW = float(os.environ.get("LE",.05)), 200
-import os
-_SLIDE_STEPS, _SLIDE_ACCURACY = int(os.environ.get("ST",25)), float(os.environ.get("AC",.1))
+_LEAST_EXCESS, _MOST_NEW = 0.05, 200
+_SLIDE_STEPS, _SLIDE_ACCURACY = 25, 0.03
 # rounds without a gap a tenth lower before giving up
 _PATIENCE = 12
 # the last search, by which the answer is certified, uses this many times the starts

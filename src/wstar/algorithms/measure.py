@@ -29,8 +29,9 @@ from wstar.risks.population import PopulationRisk
 # there, and the number of atoms that a gap takes grows with the dimension
 _DEFAULT_TOLERANCES = ((3, 1e-11), (5, 1e-10), (10**9, 1e-9))
 _SAMPLE_TOLERANCE = 1e-4
-# of the tolerance, the share that the certifying measure may use; the rest is room for a sparser answer
-_DUAL_SHARE = 0.2
+# of the tolerance, the share that the certifying measure may use; the rest is room for a sparser answer. In few
+# dimensions more accuracy is cheap, and the room then decides whether O(λ) masses far from every teacher are left out
+_DUAL_SHARES = ((3, 0.2), (10**9, 0.6))
 
 
 def optimal_measure(
@@ -86,7 +87,7 @@ def optimal_measure(
         start = setting.to_atoms(warm_start)
         scaled = weight_decay / abs(setting.scale)
         solution = frank_wolfe(
-            setting.problem, scaled, start, tolerance=_DUAL_SHARE * tolerance, rng=rng, max_iterations=max_iterations
+            setting.problem, scaled, start, tolerance=_dual_share(setting.problem) * tolerance, rng=rng, max_iterations=max_iterations
         )
         room = max(tolerance - solution.gap, 0.0)
         sparse = fewest_atoms(solution.problem, solution.atoms, scaled, room, solution.history)
@@ -184,6 +185,10 @@ def _span(
 ) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, "m k"], Float[np.ndarray, " m"]]:
     basis = span_basis(directions)
     return basis, unit(directions @ basis.T), masses
+
+
+def _dual_share(problem: MeasureProblem) -> float:
+    return next(share for dim, share in _DUAL_SHARES if problem.dim <= dim)
 
 
 def _default_tolerance(problem: MeasureProblem) -> float:
