@@ -25,8 +25,7 @@ from wstar.kernels.activations import (
     leaky_relu,
 )
 from wstar.kernels.angles import angles, arcsine, versine
-from wstar.kernels.cpu import on_one_core
-from wstar.kernels.cpu import SMALL
+from wstar.kernels.cpu import SMALL, on_one_core
 from wstar.kernels.hermite import (
     abs_coefficients,
     coefficient_energy,

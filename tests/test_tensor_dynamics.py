@@ -1,4 +1,4 @@
-"""Gradients by order against automatic differentiation, LMZ's claims on symmetric populations, sets, stages, tickets."""
+"""Gradients by order against automatic differentiation, LMZ's claims on symmetric populations, stages, tickets."""
 
 from itertools import product
 

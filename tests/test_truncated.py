@@ -1,4 +1,4 @@
-"""Truncated gradient descent: each step against automatic differentiation, freezing and resuming to the bit, recovery."""
+"""Truncated gradient descent: steps against automatic differentiation, freezing and resuming to the bit, recovery."""
 
 import warnings
 

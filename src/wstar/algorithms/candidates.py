@@ -7,8 +7,8 @@ from jaxtyping import Float
 
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField, unit
 
-# radians: a step of the ascent is never longer, and one shorter than the second value ends it
-_LONGEST_STEP, _SHORTEST_STEP = 0.3, 1e-8
+# radians: a step of the ascent is never longer
+_LONGEST_STEP = 0.3
 # rows this close (a chord) are one maximiser
 _SAME_CHORD = 1e-6
 
@@ -30,17 +30,23 @@ def search(
 ) -> Candidates:
     """Local maximisers of |Ψ| from ``n_starts`` uniform starts, from every atom and from the gaps between atoms."""
     around = _around(np.concatenate([atoms.directions, problem.special_directions()]), rng)
-    uniform = unit(rng.standard_normal((n_starts, problem.dim)))
-    points, values = climb(problem.field(atoms), np.concatenate([uniform, around]), max_iterations)
+    field = problem.field(atoms)
+    uniform = unit(rng.standard_normal((n_starts * problem.screening, problem.dim)))
+    if problem.screening > 1:
+        uniform = uniform[np.argsort(-np.abs(field.at(uniform)[0]), kind="stable")[:n_starts]]
+    points, values = climb(field, np.concatenate([uniform, around]), max_iterations, problem.resolution)
     order = np.argsort(-np.abs(values), kind="stable")
     order = order[distinct(points[order], problem.even)]
     return Candidates(points[order], values[order])
 
 
 def climb(
-    field: ResidualField, starts: Float[np.ndarray, "p k"], max_iterations: int = 40
+    field: ResidualField, starts: Float[np.ndarray, "p k"], max_iterations: int = 40, resolution: float = 1e-8
 ) -> tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"]]:
-    """Ascend |Ψ| from each start by the field's own steps, shortened until |Ψ| grows; ends and their Ψ."""
+    """Ascend |Ψ| from each start by the field's own steps, shortened until |Ψ| grows; ends and their Ψ.
+
+    A climb ends when its step is below ``resolution`` (radians).
+    """
     points = starts.copy()
     values, steps = field.ascent(points)
     reach = np.full(len(points), _LONGEST_STEP)
@@ -57,7 +63,7 @@ def climb(
         points[up], values[up], steps[up] = trial[better], trial_values[better], trial_steps[better]
         reach[up] = np.minimum(_LONGEST_STEP, 2.0 * reach[up])
         reach[down] = 0.25 * taken[~better]
-        moving = moving[(taken > _SHORTEST_STEP) & (reach[moving] > _SHORTEST_STEP)]
+        moving = moving[(taken > resolution) & (reach[moving] > resolution)]
     return points, values
 
 

@@ -27,10 +27,11 @@ def fewest_atoms(
     """The sparsest of ``history`` and of ``atoms`` without light ones, slid, with objective at most ``room`` higher."""
     least = problem.objective(atoms, weight_decay)
     sizes = np.abs(atoms.masses)
-    trials = [*history, *(_kept(atoms, sizes > share * sizes.max(initial=0.0)) for share in _LIGHT)]
+    lightened = [_kept(atoms, sizes > share * sizes.max(initial=0.0)) for share in _LIGHT]
     tried: dict[int, int] = {}
     # among equal counts the later ones first: they come from better measures
-    for trial in sorted(reversed(trials), key=lambda t: len(t.masses)):
+    trials = [*lightened, *list(history)[::-1]]
+    for trial in sorted(trials, key=lambda t: len(t.masses)):
         n = len(trial.masses)
         if n >= len(atoms.masses):
             break

@@ -1,6 +1,6 @@
 """Sliding Frank–Wolfe: add the summits of the field, re-solve the masses, slide the atoms, certify, repeat."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,6 @@ _SLIDE_STEPS, _SLIDE_ACCURACY = 25, 0.03
 _PATIENCE = 12
 # the last search, by which the answer is certified, uses this many times the starts
 _CERTIFYING_EFFORT = 4
-import os; VERBOSE=os.environ.get('VB')
 
 
 @dataclass(frozen=True)
@@ -73,19 +72,18 @@ def frank_wolfe(
     for iteration in range(max_iterations + 1):
         found, sup, gap = _look(problem, atoms, weight_decay, rng, problem.n_starts)
         if gap <= tolerance:
-            again, sup_again, gap_again = _look(problem, atoms, weight_decay, rng, _CERTIFYING_EFFORT * problem.n_starts)
-            if gap_again > gap:
-                found, sup, gap = again, sup_again, gap_again
-        here = Solution(problem, atoms, sup, gap, _neuron_gain(problem, atoms, found, weight_decay), iteration, "")
+            again = _look(problem, atoms, weight_decay, rng, _CERTIFYING_EFFORT * problem.n_starts)
+            found, sup, gap = max((found, sup, gap), again, key=lambda look: look[2])
+        gain = _neuron_gain(problem, atoms, found, weight_decay)
+        here = Solution(problem, atoms, sup, gap, gain, iteration, "")
         if best is None or gap < 0.9 * best.gap:
             best_at = iteration
         if best is None or gap < best.gap:
             best = here
         reason = _why_stop(gap, tolerance, iteration, max_iterations, iteration - best_at)
         if reason:
-            return Solution(**{**vars(best), "n_iterations": iteration, "reason": reason, "history": tuple(history)})
+            return replace(best, n_iterations=iteration, reason=reason, history=tuple(history))
         history.append(atoms)
-        if VERBOSE: print(iteration,len(atoms.masses),'%.2e %.2e'%(sup-1,gap),len(found.values))
         problem, atoms, points, values = _enter_span(problem, atoms, found)
         excess = 2.0 * np.abs(values) / weight_decay - 1.0
         new = np.flatnonzero(excess > min(1e-3, _LEAST_EXCESS * (sup - 1.0)))[:_MOST_NEW]
@@ -94,7 +92,7 @@ def frank_wolfe(
             np.concatenate([atoms.masses, np.zeros(len(new))]), np.concatenate([atoms.directions, points[new]])
         )
         atoms, damping = _descend(problem, grown, signs, weight_decay, _SLIDE_ACCURACY * (sup - 1.0), damping)
-    raise AssertionError("unreachable")
+    raise AssertionError("the last round always has a reason to stop")
 
 
 def _descend(
@@ -106,12 +104,8 @@ def _descend(
     damping: float,
 ) -> tuple[Atoms, float]:
     atoms, objective = resolve_masses(problem, atoms, signs, weight_decay)
-    n0=len(atoms.masses)
     atoms, _ = merge(problem, atoms, objective, weight_decay)
-    slid = slide(
-        problem, atoms, weight_decay, tolerance=accuracy, damping=max(damping, 1e-6), max_steps=_SLIDE_STEPS
-    )
-    if VERBOSE: print('   resolved',n0,'merged',len(atoms.masses),'slid',len(slid.atoms.masses),slid.n_steps,slid.damping)
+    slid = slide(problem, atoms, weight_decay, tolerance=accuracy, damping=max(damping, 1e-6), max_steps=_SLIDE_STEPS)
     atoms, _ = merge(problem, slid.atoms, slid.objective, weight_decay)
     return atoms, slid.damping
 

@@ -122,7 +122,7 @@ class GaussianProblem(MeasureProblem):
 
     def derivatives(
         self, atoms: Atoms, weight_decay: float
-    ) -> tuple[Float[np.ndarray, " n*k"], Float[np.ndarray, "n*k n*k"]]:
+    ) -> tuple[Float[np.ndarray, " nk"], Float[np.ndarray, "nk nk"]]:
         """Exact, from the second derivatives of ``‖w‖‖u‖K`` (smooth but for a bounded jump where atoms coincide)."""
         u, (n, k) = atoms.directions, atoms.directions.shape
         sign, root = np.sign(atoms.masses), np.sqrt(np.abs(atoms.masses))
@@ -138,7 +138,8 @@ class GaussianProblem(MeasureProblem):
         # ∂_w∂_u ‖w‖‖u‖K = K' I + (K−ρK') v zᵀ + K'' (z − ρv)(v − ρz)ᵀ at unit v = u_i, z = u_j
         away = u[None, :, :] - rho[:, :n, None] * u[:, None, :]
         hessian = (scale * radial)[:, None, :, None] * (u[:, :, None, None] * u[None, None])
-        hessian += away.transpose(0, 2, 1)[..., None] * ((scale * curvature)[..., None] * away.transpose(1, 0, 2))[:, None]
+        bent = (scale * curvature)[..., None] * away.transpose(1, 0, 2)
+        hessian += away.transpose(0, 2, 1)[..., None] * bent[:, None]
         for axis in range(k):
             hessian[:, axis, :, axis] += scale * slope
         diagonal = np.arange(n)
@@ -187,7 +188,7 @@ class GaussianField(ResidualField):
     def expansion(
         self, points: Float[np.ndarray, "p k"]
     ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p k"], Float[np.ndarray, "p k k"]]:
-        """``Ψ`` on the sphere to second order: value, tangent gradient, Riemannian Hessian ``P(ΣĉK''uuᵀ)P − (u·B)P``."""
+        """``Ψ`` on the sphere to second order: value, tangent gradient, Hessian ``P(Σ ĉ K'' u_q u_qᵀ)P − (u·B)P``."""
         radial, slope, curvature = self.kernel.parts(points @ self.centres.T)
         along, across = radial @ self.masses, (slope * self.masses) @ self.centres
         height = np.sum(points * across, axis=1)

@@ -36,15 +36,16 @@ class TruncatedStep(Update[MeanField]):
         weights, measure = jnp.asarray(state.weights), state.measure()
         residual = self.risk.residual_field(self.activation, measure, measure.directions)
         gradient = state.pullback(residual, self.risk.affine_residual(self.activation, measure)).weights
-        moving = (jnp.sum(weights * weights, axis=1) <= self.largest)[:, None]
-        gradient = jnp.where(moving, gradient, 0.0)
-        following = jnp.where(moving, weights - self.learning_rate * gradient, weights)
+        moving = jnp.sum(weights * weights, axis=1) <= self.largest
+        # w − η·0 is w to the bit
+        gradient = jnp.where(moving[:, None], gradient, 0.0)
+        norm = jnp.sqrt(jnp.sum(jnp.sum(gradient * gradient, axis=1)))
         risen = measure.masses @ residual.values > self.limit
-        return MeanField(following), jnp.where(risen, jnp.inf, jnp.sqrt(jnp.vdot(gradient, gradient)))
+        return MeanField(weights - self.learning_rate * gradient), jnp.where(risen, jnp.inf, norm)
 
 
 class Ceiling(NamedTuple):
-    """Where a run counts as diverged: its ``loss``, and the ``energy`` E R f at which its loss is certainly above that."""
+    """Where a run counts as diverged: its ``loss``, and the ``energy`` E R f at which the loss is certainly above."""
 
     loss: float
     energy: float

@@ -49,10 +49,13 @@ class ResidualField(ABC):
 class MeasureProblem(ABC):
     """What the solver asks of a least-squares problem over measures on the unit sphere of R^dim."""
 
-    energy: float
-    """``‖y‖²``."""
     even: bool
     """Whether ``φ(−u) = φ(u)``: u and −u are then one atom."""
+
+    @property
+    @abstractmethod
+    def energy(self) -> float:
+        """``‖y‖²``."""
 
     @property
     @abstractmethod
@@ -76,7 +79,7 @@ class MeasureProblem(ABC):
     @abstractmethod
     def derivatives(
         self, atoms: Atoms, weight_decay: float
-    ) -> tuple[Float[np.ndarray, " n*k"], Float[np.ndarray, "n*k n*k"]]:
+    ) -> tuple[Float[np.ndarray, " nk"], Float[np.ndarray, "nk nk"]]:
         """Gradient and Hessian of ``‖R‖² + λ Σ‖w_i‖`` in ``w_i = |c_i|u_i``, signs fixed, scaled by ``√|c_i|``.
 
         The scaled coordinates ``ξ_i = δw_i/√|c_i|`` measure a move of mass m by ``δm²/m + m·angle²``: light and heavy
@@ -87,6 +90,11 @@ class MeasureProblem(ABC):
     def n_starts(self) -> int:
         """Uniform starts of one search for summits of the field."""
         return 40 * self.dim
+
+    screening: int = 1
+    """Uniform directions looked at for each start: the highest are climbed from."""
+    resolution: float = 1e-8
+    """Angle below which a climb ends."""
 
     def special_directions(self) -> Float[np.ndarray, "s k"]:
         """Directions worth a look by every search (the teacher's, for instance); none by default."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -27,7 +27,7 @@ class Cluster:
     mass: float
     centre: Float[np.ndarray, " d"]
     spread: float
-    indices: Float[np.ndarray, " n"]
+    indices: Int[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)

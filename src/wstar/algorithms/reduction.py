@@ -89,9 +89,7 @@ def _warn_about_linear_part(risk: Risk, activation: HomogeneousActivation, linea
         )
 
 
-def warn_about_setting(
-    target: Atoms | None, activation: HomogeneousActivation, width: int, risk: Risk
-) -> None:
+def warn_about_setting(target: Atoms | None, activation: HomogeneousActivation, width: int, risk: Risk) -> None:
     """One UserWarning for each assumption of LMZ that does not hold for the masses, the width or the sample."""
     messages = []
     if target is None:
@@ -119,7 +117,8 @@ def _about_masses(masses: Float[np.ndarray, " k"], dim: int) -> list[str]:
     if outside.size:
         i = int(outside[0])
         messages.append(
-            f"{outside.size} of the target's a_i are outside [1/(κd), κ/d] for κ = {_KAPPA:g}, first a_{i} = {masses[i]:.3g}: "
+            f"{outside.size} of the target's a_i are outside [1/(κd), κ/d] for κ = {_KAPPA:g}, first "
+            f"a_{i} = {masses[i]:.3g}: "
             + ("negative ones cannot be fitted" if masses[i] < 0.0 else "LMZ's stage lengths do not cover them")
         )
     return messages

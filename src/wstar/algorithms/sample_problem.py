@@ -1,6 +1,7 @@
 """The measure problem of a sample: features are columns over the rows of a table, the affine part projected out."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -20,17 +21,28 @@ class SampleProblem(MeasureProblem):
     """
 
     even = True
+    screening = 10
+    resolution = 1e-5
 
     def __init__(self, risk: EmpiricalRisk) -> None:
         """``risk`` gives rows, labels and weights; nothing of it is written to."""
         self.X, self.weights, self.inverse = risk.X, risk.weights, np.asarray(risk.affine_inverse)
         self.y = self._project(np.asarray(risk.y, dtype=float))
-        self.energy = float(self.weights @ self.y**2)
+
+    @cached_property
+    def energy(self) -> float:
+        """``Σ ω y²`` without the affine part."""
+        return float(self.weights @ self.y**2)
 
     @property
     def dim(self) -> int:
         """Columns d."""
         return self.X.shape[1]
+
+    @property
+    def n_starts(self) -> int:
+        """Fewer than a population's: each climb is many passes over the rows."""
+        return 24
 
     def mass_problem(
         self, directions: Float[np.ndarray, "n k"]
@@ -62,9 +74,11 @@ class SampleProblem(MeasureProblem):
 
     def derivatives(
         self, atoms: Atoms, weight_decay: float
-    ) -> tuple[Float[np.ndarray, " n*k"], Float[np.ndarray, "n*k n*k"]]:
-        """Exact within the present activation pattern: ``R`` is linear there, so the Hessian is ``2JᵀJ`` and the
-        curvature of ‖w‖; what rows crossing a kink add is left to the line search."""
+    ) -> tuple[Float[np.ndarray, " nk"], Float[np.ndarray, "nk nk"]]:
+        """Exact within the present activation pattern, where R is linear: ``2JᵀJ`` and the curvature of ‖w‖.
+
+        What rows crossing a kink would add is left to the damping.
+        """
         u, (n, k) = atoms.directions, atoms.directions.shape
         sign, root = np.sign(atoms.masses), np.sqrt(np.abs(atoms.masses))
         _, slope = self.field(atoms).at(u)

@@ -28,7 +28,7 @@ class ThreeStage:
     max_steps: int = 100_000
     reduce: bool = True
     orders: tuple[int, ...] = (0, 1, 2, 4, 6, 8)
-    records_per_decade: int = 4
+    records_per_decade: int = 2
     record_steps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -8,7 +8,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
 
-_LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e6
+# in units of λ; how often a rejected step is tried with eight times more
+_LEAST_DAMPING, _ATTEMPTS = 1e-14, 12
+# of 2|Ψ|: what float64 leaves unknown
+_ROUNDING = 4e-16
 _LONGEST_SLIDE = 0.5
 _MERGE_CHORD = 0.3
 
@@ -120,23 +123,34 @@ def slide(
     atoms, objective = resolve_masses(problem, atoms, np.sign(atoms.masses), weight_decay)
     for n_steps in range(max_steps):
         gradient, hessian = problem.derivatives(atoms, weight_decay)
-        if _overshoot(problem, atoms, gradient) <= tolerance * weight_decay + 4e-16:
+        if _overshoot(problem, atoms, gradient) <= tolerance * weight_decay + _ROUNDING:
             return Slid(atoms, objective, damping, n_steps)
-        slack = 2e-17 * (1.0 + atoms.total**2)
-        for attempt in range(12):
-            moved = _newton_move(atoms, gradient, hessian, damping * weight_decay)
-            if moved is not None:
-                trial, value = resolve_masses(problem, moved, np.sign(moved.masses), weight_decay)
-                if value <= objective + slack:
-                    break
-            damping = max(8.0 * damping, 1e4 * _LEAST_DAMPING)
-            if damping > _MOST_DAMPING:
-                return Slid(atoms, objective, 1.0, n_steps)
-        else:
-            return Slid(atoms, objective, damping, n_steps)
-        atoms, objective = trial, value
-        damping = max(damping / (20.0 if attempt == 0 else 3.0), _LEAST_DAMPING)
+        lower = _damped_step(problem, atoms, objective, gradient, hessian, weight_decay, damping)
+        if lower is None:
+            return Slid(atoms, objective, 1.0, n_steps)
+        atoms, objective, damping = lower
     return Slid(atoms, objective, damping, max_steps)
+
+
+def _damped_step(
+    problem: MeasureProblem,
+    atoms: Atoms,
+    objective: float,
+    gradient: Float[np.ndarray, " nk"],
+    hessian: Float[np.ndarray, "nk nk"],
+    weight_decay: float,
+    damping: float,
+) -> tuple[Atoms, float, float] | None:
+    """The first damped Newton step that does not raise the objective, with the damping to go on with; None if none."""
+    slack = 2e-17 * (1.0 + atoms.total**2)
+    for attempt in range(_ATTEMPTS):
+        moved = _newton_move(atoms, gradient, hessian, damping * weight_decay)
+        if moved is not None:
+            trial, value = resolve_masses(problem, moved, np.sign(moved.masses), weight_decay)
+            if value <= objective + slack:
+                return trial, value, max(damping / (20.0 if attempt == 0 else 3.0), _LEAST_DAMPING)
+        damping = max(8.0 * damping, 1e4 * _LEAST_DAMPING)
+    return None
 
 
 def _overshoot(problem: MeasureProblem, atoms: Atoms, gradient: Float[np.ndarray, " nk"]) -> float:

@@ -83,9 +83,7 @@ def _stage(
             _take(cursors, batch, level, only=np.asarray(batch.running))
 
     update = BatchStep(problem.update(level, 0.0), jnp.asarray(limits), jnp.asarray(tolerance))
-    outcome = drive(
-        update, state, start_step=first, max_steps=end, tolerance=0.0, record_at=recorded, on_record=see
-    )
+    outcome = drive(update, state, start_step=first, max_steps=end, tolerance=0.0, record_at=recorded, on_record=see)
     norms = np.asarray(outcome.state.norms)
     broken = living & ~np.isfinite(norms) & (np.asarray(outcome.state.steps) > first)
     sound = _take(cursors, outcome.state, level, only=living & ~broken)
@@ -101,9 +99,7 @@ def _stage(
         cursors[i].stages.append(Stage(level, first, cursors[i].step, reason))
 
 
-def _take(
-    cursors: list[Cursor], batch: Batch, level: float, only: Bool[np.ndarray, " s"]
-) -> Bool[np.ndarray, " s"]:
+def _take(cursors: list[Cursor], batch: Batch, level: float, only: Bool[np.ndarray, " s"]) -> Bool[np.ndarray, " s"]:
     """Record the runs that ``only`` marks; True for those among them that are sound."""
     sound = np.zeros(len(cursors), dtype=bool)
     weights, steps, norms = (np.asarray(x) for x in (batch.weights, batch.steps, batch.norms))

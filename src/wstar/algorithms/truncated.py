@@ -63,8 +63,8 @@ def truncated_descent(
             take the regression on x off the labels, LMZ's reduction for ReLU targets; the student gets it back as its
             linear part), ``normalise`` (train on labels scaled so that the a_i sum to one, and scale the student
             back), ``tolerance`` (stop when the norm of the per-particle gradient falls to it), ``orders`` of the
-            recorded tensor losses, ``record_steps`` (None: eight a decade; the start and both ends are always recorded) and
-            ``record_weights``.
+            recorded tensor losses, ``record_steps`` (None: eight a decade; start and stage ends are always recorded)
+            and ``record_weights``.
 
     Warns:
         UserWarning: masses that do not sum to one or are far from 1/d, a width below the number of neurons to find,

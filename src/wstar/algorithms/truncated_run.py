@@ -1,7 +1,7 @@
 """A run of LMZ's Algorithm 1 made ready, gone through stage by stage, kept and resumed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
