@@ -22,6 +22,10 @@ _PUBLIC = {
     "align": "theory.alignment",
     "optimal_measure": "algorithms.measure",
     "optimal_measure_path": "algorithms.measure",
+    "residual_decomposition": "theory.residual",
+    "descent_direction": "theory.descent_direction",
+    "dual_certificate": "theory.certificate",
+    "check_claims": "theory.claims",
 }
 
 __all__ = ["__version__", *_PUBLIC]
