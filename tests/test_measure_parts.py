@@ -12,10 +12,12 @@ from wstar.algorithms.frank_wolfe import certified_gap, frank_wolfe
 from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
 from wstar.algorithms.measure_problem import Atoms, unit
 from wstar.algorithms.measure_result import find_clusters
+from wstar.algorithms.precise_gap import _dot, _residual
 from wstar.algorithms.sample_problem import SampleProblem
-from wstar.algorithms.slide import merge, nonnegative_masses, slide
+from wstar.algorithms.slide import _rise, merge, nonnegative_masses, slide
 from wstar.algorithms.sphere_cover import _cell_bounds, _dipoles, _third_derivative, bound_sup
 from wstar.kernels.activations import ABS
+from wstar.risks.precise import working_bits
 
 KERNELS = [CenteredAbs(), PowerSeries(np.array([0.0, 0.0, 0.6, 0.3, 0.2, 0.05]))]
 
@@ -115,9 +117,23 @@ def test_merge_joins_halves_and_leaves_different_neurons_alone():
     problem = GaussianProblem(CenteredAbs(), np.eye(3)[:2], np.array([1.0, -1.0]), 5)
     tilt = unit(np.array([[1.0, 1e-3, 0.0], [-1.0, 1e-3, 0.0], [0.0, 1.0, 0.0]]))
     atoms = Atoms(np.array([0.5, 0.49, -0.99]), tilt)
-    joined, objective = merge(problem, atoms, problem.objective(atoms, 1e-3), 1e-3)
+    joined = merge(problem, atoms, 1e-3)
     assert sorted(joined.masses) == pytest.approx([-0.99, 0.99], abs=1e-5)
-    assert objective < problem.objective(atoms, 1e-3)
+    assert problem.objective(joined, 1e-3) < problem.objective(atoms, 1e-3)
+
+
+def test_the_rise_of_a_merge_is_known_far_below_the_rounding_of_the_loss():
+    """Masses of 1e-6 beside a loss of order one, against balls of 160 bits."""
+    problem, atoms = drawn(CenteredAbs(), seed=8)
+    rng = np.random.default_rng(9)
+    change = Atoms(1e-6 * np.array([2.0, -1.0, -0.9]), unit(rng.standard_normal((3, 3))))
+    targets = Atoms(problem.target_masses, problem.targets)
+    moved_ = Atoms(*(np.concatenate(parts) for parts in zip(atoms, change, strict=True)))
+    with working_bits(160):
+        losses = [_dot(*_residual(problem.kernel, 1.0, targets, measure)[::2]) for measure in (atoms, moved_)]
+        exact = float(losses[1] - losses[0])
+    assert _rise(problem, problem.field(atoms), change) == pytest.approx(exact, abs=1e-20)
+    assert abs(exact) > 1e-9
 
 
 def test_slide_converges_quadratically_onto_the_teacher():
@@ -235,7 +251,7 @@ def test_proven_bound_is_above_and_near_the_best_of_many_points(rank, ambient, s
     assert best <= bound <= best * (1.0 + 1e-4)
 
 
-@pytest.mark.parametrize(("rank", "width", "weight_decay"), [(2, 3, 0.02), (3, 4, 0.02), (3, 4, 1e-5)])
+@pytest.mark.parametrize(("rank", "width", "weight_decay"), [(2, 3, 0.02), (3, 4, 0.02), (3, 4, 0.0025), (3, 4, 1e-5)])
 def test_rigorous_result_agrees_with_the_search(rank, width, weight_decay):
     teacher = wstar.random_teacher(dim=10, rank=rank, width=width, min_angle=0.3, seed=1)
     found = wstar.optimal_measure(teacher, weight_decay)

@@ -22,6 +22,7 @@ _PUBLIC = {
     "align": "theory.alignment",
     "optimal_measure": "algorithms.measure",
     "optimal_measure_path": "algorithms.measure",
+    "optimality_gap": "algorithms.optimality",
     "residual_decomposition": "theory.residual",
     "descent_direction": "theory.descent_direction",
     "dual_certificate": "theory.certificate",

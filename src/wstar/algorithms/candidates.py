@@ -11,6 +11,8 @@ from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualFiel
 _LONGEST_STEP = 0.3
 # rows this close (a chord) are one maximiser
 _SAME_CHORD = 1e-6
+# rows compared with all others at once
+_BLOCK = 128
 
 
 class Candidates(NamedTuple):
@@ -68,15 +70,20 @@ def climb(
 
 
 def distinct(points: Float[np.ndarray, "p k"], even: bool, chord: float = _SAME_CHORD) -> np.ndarray:
-    """Indices of rows no closer than ``chord`` to a row kept before (modulo sign where ``even``)."""
+    """Indices of unit rows no closer than ``chord`` to a row kept before (modulo sign where ``even``)."""
     kept: list[int] = []
-    for i, row in enumerate(points):
-        chosen = points[kept]
-        near = np.linalg.norm(chosen - row, axis=1)
-        if even:
-            near = np.minimum(near, np.linalg.norm(chosen + row, axis=1))
-        if near.min(initial=np.inf) > chord:
-            kept.append(i)
+    left = np.arange(len(points))
+    while left.size:
+        rows = points[left]
+        cosine = rows[:_BLOCK] @ rows.T
+        near = (np.abs(cosine) if even else cosine) > 1.0 - 0.5 * chord**2
+        gone = np.zeros(len(left), dtype=bool)
+        for i, beside in enumerate(near):
+            if not gone[i]:
+                kept.append(left[i])
+                gone |= beside
+                gone[i] = True
+        left = left[~gone]
     return np.array(kept, dtype=int)
 
 

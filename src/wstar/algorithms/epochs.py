@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from wstar.algorithms.descent import GradientDescent, Slope, largest_curvature, stable_learning_rate
-from wstar.algorithms.run import DIVERGED, Outcome, Progress, drive, log_spaced_steps
+from wstar.algorithms.descent import GradientDescent, Slope, largest_curvature, stable_learning_rate, tree_norm
+from wstar.algorithms.newton import MeasureMoves
+from wstar.algorithms.optimality import Optima, gap_above
+from wstar.algorithms.run import CONVERGED, DIVERGED, Outcome, Progress, Update, drive, log_spaced_steps
 from wstar.algorithms.settings import ThreeStage
 from wstar.algorithms.trajectory import Epoch, Snapshots, epochs_from_arrays, epochs_to_arrays
 from wstar.kernels.activations import HomogeneousActivation
@@ -17,6 +20,11 @@ from wstar.networks.parametrisation import Free
 from wstar.risks.base import Risk, objective
 
 _MAX_HALVINGS = 8
+# at one weight decay
+_MOST_REPAIRS = 6
+# time of one step of the flow, in step sizes of the descent
+_FLOW_STRIDE = 20.0
+STALLED = "stalled"
 
 
 @dataclass
@@ -46,6 +54,11 @@ class Cursor:
     def first_step(self) -> int:
         """Where the running epoch began."""
         return self.epochs[-1].last_step if self.epochs else 0
+
+    @property
+    def level(self) -> int:
+        """How often λ has been halved: an epoch at whose end neurons were inserted is run again at the same λ."""
+        return sum(epoch.inserted == 0 for epoch in self.epochs)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """A flat dictionary of arrays."""
@@ -83,13 +96,15 @@ class StageThree:
     settings: ThreeStage
     risk: Risk
     on_pause: Callable[[Cursor, int, Progress, float], None]
+    moves: MeasureMoves
+    optima: Optima
 
     def run(self, cursor: Cursor) -> Cursor:
         """All epochs that are left, until the last or one that diverges."""
-        while len(cursor.epochs) < self.settings.n_epochs and not (
-            cursor.epochs and cursor.epochs[-1].reason == DIVERGED
-        ):
+        while cursor.level < self.settings.n_epochs and not (cursor.epochs and cursor.epochs[-1].reason == DIVERGED):
             epoch = self._epoch(cursor)
+            if self.settings.repair and epoch.reason != DIVERGED:
+                epoch = self._repaired(cursor, epoch)
             cursor.epochs.append(epoch)
             cursor.began, cursor.rate, cursor.halvings = cursor.state, 0.0, 0
             done = Progress(epoch.n_steps, epoch.gradient_norm, None)
@@ -105,18 +120,17 @@ class StageThree:
 
     def _epoch(self, cursor: Cursor) -> Epoch:
         """One weight decay; a step size that was chosen here is halved while the epoch fails to descend."""
-        decay = self.settings.weight_decay / 2.0 ** len(cursor.epochs)
+        decay = self.settings.weight_decay / 2.0**cursor.level
         slope = Slope(self.risk, jnp.asarray(decay), self.settings.activation, self.settings.affine == "fitted")
         before = self.value(cursor.began, decay)
         if cursor.rate == 0.0:
-            cursor.rate = self.settings.learning_rate or stable_learning_rate(
-                float(largest_curvature(slope, cursor.began))
-            )
+            cursor.rate = self._learning_rate(cursor, slope)
         while True:
             outcome = self._descend(cursor, slope, decay)
             after = self.value(outcome.state, decay)
             descended = np.isfinite(after) and after <= before + 1e-9 * abs(before) + 1e-15
-            if descended or self.settings.learning_rate is not None or cursor.halvings == _MAX_HALVINGS:
+            given = self.settings.learning_rate is not None or self.settings.solver == "newton"
+            if descended or given or cursor.halvings == _MAX_HALVINGS:
                 break
             cursor.snapshots.forget_after(cursor.first_step)
             cursor.state, cursor.step = cursor.began, cursor.first_step
@@ -129,6 +143,25 @@ class StageThree:
         cursor.state, cursor.step = outcome.state, first + outcome.step
         loss = max(self.value(outcome.state, 0.0), 0.0)
         return Epoch(decay, cursor.rate, first, cursor.step, reason, outcome.norm, loss, after)
+
+    def _learning_rate(self, cursor: Cursor, slope: Slope) -> float:
+        if self.settings.solver == "newton":
+            return 1.0
+        return self.settings.learning_rate or stable_learning_rate(float(largest_curvature(slope, cursor.began)))
+
+    def _repaired(self, cursor: Cursor, epoch: Epoch) -> Epoch:
+        """``epoch``, with neurons inserted where its optimality gap is not O(λ²): a local optimum, not the global one.
+
+        The convex problem in all masses lets the new neurons in, as in Stage 2; the epoch is then run again.
+        """
+        tries = sum(e.inserted > 0 and e.weight_decay == epoch.weight_decay for e in cursor.epochs)
+        decays = [self.settings.weight_decay / 2.0**k for k in range(cursor.level + 1)]
+        gap = gap_above(self.optima.along(decays)[-1], epoch.objective)
+        if tries == _MOST_REPAIRS or gap.zeta - gap.error <= self.settings.repair_above * epoch.weight_decay**2:
+            return epoch
+        rng = np.random.default_rng([self.settings.seed, len(cursor.epochs)])
+        cursor.state, inserted = self.moves.grown(cursor.state, epoch.weight_decay, rng)
+        return replace(epoch, inserted=inserted)
 
     def _descend(self, cursor: Cursor, slope: Slope, decay: float) -> Outcome[Free]:
         first, index, tolerance = cursor.first_step, len(cursor.epochs), self._tolerance(decay)
@@ -143,8 +176,14 @@ class StageThree:
             cursor.state, cursor.step = state, first + progress.step
             self.on_pause(cursor, index, progress, tolerance)
 
+        if self.settings.solver == "newton":
+            state, n_steps = self.moves.settle(cursor.began, decay)
+            norm = float(_slope_norm(slope, state))
+            progress = Progress(n_steps, norm, CONVERGED if norm <= tolerance else STALLED)
+            record(state, progress)
+            return Outcome(state, n_steps, norm, str(progress.reason))
         return drive(
-            GradientDescent(slope, jnp.asarray(cursor.rate)),
+            self._update(slope, cursor.rate),
             cursor.state,
             start_step=cursor.step - first,
             max_steps=self.settings.max_steps,
@@ -153,6 +192,19 @@ class StageThree:
             on_record=record,
             on_pause=pause,
         )
+
+    def _update(self, slope: Slope, rate: float) -> Update[Free]:
+        if self.settings.solver == "descent":
+            return GradientDescent(slope, jnp.asarray(rate))
+        # diffrax takes a second to import: only for those who want the flow
+        from wstar.algorithms.flow import GradientFlow
+
+        return GradientFlow(slope, jnp.asarray(_FLOW_STRIDE * rate), jnp.asarray(rate))
+
+
+@eqx.filter_jit
+def _slope_norm(slope: Slope, state: Free) -> Array:
+    return tree_norm(slope(jax.tree.map(jnp.asarray, state))[1])
 
 
 @eqx.filter_jit

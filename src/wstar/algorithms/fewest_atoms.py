@@ -51,7 +51,7 @@ def _settled(
     if objective - least > _HOPEFUL * room:
         return trial, objective
     slid = slide(problem, trial, weight_decay, tolerance=1e-9, damping=1e-6, max_steps=_STEPS)
-    best, objective = merge(problem, slid.atoms, slid.objective, weight_decay)
+    best = merge(problem, slid.atoms, weight_decay)
     return best, problem.objective(best, weight_decay)
 
 

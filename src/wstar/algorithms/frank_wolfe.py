@@ -103,11 +103,10 @@ def _descend(
     accuracy: float,
     damping: float,
 ) -> tuple[Atoms, float]:
-    atoms, objective = resolve_masses(problem, atoms, signs, weight_decay)
-    atoms, _ = merge(problem, atoms, objective, weight_decay)
+    atoms, _ = resolve_masses(problem, atoms, signs, weight_decay)
+    atoms = merge(problem, atoms, weight_decay)
     slid = slide(problem, atoms, weight_decay, tolerance=accuracy, damping=max(damping, 1e-6), max_steps=_SLIDE_STEPS)
-    atoms, _ = merge(problem, slid.atoms, slid.objective, weight_decay)
-    return atoms, slid.damping
+    return merge(problem, slid.atoms, weight_decay), slid.damping
 
 
 def _look(

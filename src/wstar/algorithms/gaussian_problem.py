@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from flint import arb, arb_poly
 from jaxtyping import Float
 from numpy.polynomial.polynomial import polyval
 
 from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField
+from wstar.risks.precise import centred_abs
 
 Rho = Float[np.ndarray, "..."]
+
+# units in the last place that the functions of ρ in one kernel entry, and rows of unit length to rounding, can cost
+_ENTRY_ULPS = 16
 
 
 class AngleKernel(ABC):
@@ -25,6 +30,15 @@ class AngleKernel(ABC):
     @abstractmethod
     def parts(self, rho: Rho) -> tuple[Rho, Rho, Rho]:
         """``K − ρK'``, ``K'`` and ``K''``."""
+
+    @abstractmethod
+    def ball(self, rho: arb) -> arb:
+        """``K`` in ball arithmetic."""
+
+    @property
+    @abstractmethod
+    def steepness(self) -> float:
+        """A bound on ``|K|``, ``|K − ρK'|`` and ``|K'|`` together, in which rounding errors are counted."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,15 @@ class CenteredAbs(AngleKernel):
         sine = np.sqrt((1.0 - rho) * (1.0 + rho))
         curvature = np.divide(2.0 / np.pi, sine, out=np.zeros_like(sine), where=sine > 0.0)
         return (2.0 / np.pi) * (sine - 1.0), (2.0 / np.pi) * np.arcsin(rho), curvature
+
+    def ball(self, rho: arb) -> arb:
+        """See the base class."""
+        return centred_abs(rho)
+
+    @property
+    def steepness(self) -> float:
+        """``|K − ρK'| ≤ 2/π`` and ``|K'| ≤ 1``."""
+        return 1.64
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +92,16 @@ class PowerSeries(AngleKernel):
             polyval(rho, (orders * self.energies)[1:]),
             polyval(rho, (orders * (orders - 1.0) * self.energies)[2:]),
         )
+
+    def ball(self, rho: arb) -> arb:
+        """Horner's rule."""
+        return arb_poly([arb(float(energy)) for energy in self.energies])(rho)
+
+    @property
+    def steepness(self) -> float:
+        """``Σ (1 + k) σ̂_k²`` bounds what is summed; each of its terms adds its own rounding."""
+        n = len(self.energies)
+        return float((1.0 + np.arange(n)) @ self.energies) * (1.0 + 0.1 * n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +206,12 @@ class GaussianField(ResidualField):
         """``centres`` and ``masses`` are the residual as a signed measure."""
         self.kernel, self.centres, self.masses = kernel, centres, masses
         self._outer = (centres[:, :, None] * centres[:, None, :]).reshape(len(centres), -1)
+
+    @property
+    def rounding(self) -> float:
+        """How far float64 can leave Ψ from its value: inner products of k terms, functions of them, a sum of q."""
+        n_rounded = _ENTRY_ULPS + self.centres.shape[1] + len(self.masses)
+        return self.kernel.steepness * n_rounded * float(np.finfo(float).eps * np.abs(self.masses).sum())
 
     def curvature_sums(self, curvature: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "p k k"]:
         """``Σ_q ĉ_q K''(ρ_q) u_q u_qᵀ``."""

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from wstar.kernels.angles import angles
 from wstar.networks.student import Student
+from wstar.risks.precise import Ball
 
 CLUSTER_ANGLE, CLUSTER_MASS = 0.05, 1e-6
 
@@ -52,6 +53,9 @@ class OptimalMeasure:
         tolerance: the gap asked for.
         rigorous: whether ``certificate_sup`` is proven rather than found.
         student: the measure as a balanced network, affine part fitted; None for a general activation.
+        primal, dual, gap: with ``precise``, P, D and P − D as balls, the floats above taken as exact and each row's
+            length counted into its mass; ``objective`` is then the middle of ``primal``, ``dual_value`` the lower end
+            of ``dual`` and ``duality_gap`` the upper end of ``gap``. None otherwise.
     """
 
     weight_decay: float
@@ -70,11 +74,14 @@ class OptimalMeasure:
     tolerance: float
     rigorous: bool
     student: Student | None
+    primal: Ball | None = None
+    dual: Ball | None = None
+    gap: Ball | None = None
 
     @property
     def converged(self) -> bool:
         """Whether the gap is within the tolerance."""
-        return self.duality_gap <= self.tolerance
+        return bool(self.duality_gap <= self.tolerance)
 
 
 def find_clusters(

@@ -24,8 +24,6 @@ _THIRD = 2.3 * _C
 # cells alive at once; beyond it the largest bound so far is the answer
 _MOST_CELLS = 400_000
 _CHUNK = 20_000
-# float64 evaluates one kernel entry to within this many units of 1; the bound is raised by the sum
-_ROUNDING = 4e-15
 
 
 def proven(solution: Solution, weight_decay: float, tolerance: float) -> Solution:
@@ -55,7 +53,7 @@ def bound_sup(problem: GaussianProblem, atoms: Atoms, weight_decay: float, goal:
     """
     field = problem.field(atoms)
     dipoles = _dipoles(problem, atoms)
-    rounding = 2.0 / weight_decay * _ROUNDING * float(np.abs(field.masses).sum())
+    rounding = 2.0 / weight_decay * field.rounding
     k = problem.dim
     faces, corners, half = _faces(k, lifted)
     highest = 0.0

@@ -11,6 +11,8 @@ import numpy as np
 import xarray as xr
 
 from wstar.algorithms.epochs import Cursor, StageThree
+from wstar.algorithms.newton import MeasureMoves
+from wstar.algorithms.optimality import Optima, OptimalityGap, gap_above, optimum_is_cheap
 from wstar.algorithms.run import Progress
 from wstar.algorithms.settings import ThreeStage
 from wstar.algorithms.stages import MassesSoFar, NormAdjustment, adjust_norms, first_step
@@ -55,6 +57,8 @@ class ThreeStageResult:
     trajectory: xr.Dataset
     stage2: NormAdjustment
     epochs: tuple[Epoch, ...]
+    gaps: tuple[OptimalityGap, ...] = ()
+    """``ζ = L_λ(θ) − L_λ(μ*_λ)`` at the end of each epoch; empty where the run was not certified."""
 
     @property
     def reason(self) -> str:
@@ -96,10 +100,15 @@ def three_stage(
         checkpoint: where to keep the state; a run that finds one there goes on from it and ends at the same bits.
         settings: further fields of :class:`ThreeStage`: ``stage2`` ("lars" or "subgradient"), ``affine`` ("fitted":
             α, β stay at their optimum as in Stage 2; "trained": they take gradient steps like the rest, as printed),
+            ``solver`` of Stage 3 ("descent"; "newton": each epoch goes straight to its local optimum, neurons that the
+            certificate proves dead removed; "flow": gradient flow, a step is a time of 20 learning rates),
             ``learning_rate`` (None: 1.4 over the largest curvature at the start of each epoch, halved where an epoch
             fails to descend), ``tolerance``, ``max_steps`` (per epoch), ``reduce`` (drop neurons without mass and run
             in the span of the directions; changes no digit beyond rounding), ``orders`` of the tensor losses,
-            ``records_per_decade`` and ``record_steps`` (what is recorded).
+            ``records_per_decade`` and ``record_steps`` (what is recorded), ``certify`` (compute the optimum over
+            networks of every width at each λ and with it ζ; by default where it is cheap: a population of rank ≤ 4),
+            ``repair`` (where ζ at an epoch's end exceeds ``repair_above``·λ², insert neurons at the maximisers of
+            |η_λ| and run the epoch again).
 
     Raises:
         ValueError: a setting out of range (named), or labels without a second-order part.
@@ -136,7 +145,14 @@ class _Run:
         risk, basis = self.risk.reduced(adjusted.student.directions) if self.settings.reduce else (self.risk, None)
         if basis is None:
             basis = np.eye(self.risk.dim)
-        stage_three = StageThree(self.settings, jax.tree.map(jnp.asarray, risk), self._pause(adjusted))
+        optima = Optima(self.risk, self.settings.activation)
+        stage_three = StageThree(
+            self.settings,
+            jax.tree.map(jnp.asarray, risk),
+            self._pause(adjusted),
+            MeasureMoves(risk, self.settings.activation),
+            optima,
+        )
         if "step" in saved:
             cursor = Cursor.from_arrays(saved)
         else:
@@ -144,6 +160,7 @@ class _Run:
             cursor = Cursor.at(state._replace(weights=state.weights @ basis.T, linear=state.linear @ basis.T))
         cursor = stage_three.run(cursor)
         epochs = cursor.epochs or [self._no_epoch(stage_three, cursor)]
+        gaps = self._gaps(optima, epochs)
         trajectory = build_dataset(
             cursor.snapshots,
             epochs,
@@ -152,11 +169,23 @@ class _Run:
             basis,
             self.settings.orders,
             self.target,
+            gaps,
         )
         end = jax.tree.map(np.asarray, cursor.state)
         end = end._replace(weights=end.weights @ basis, linear=end.linear @ basis)
+        if self.settings.reduce:
+            living = np.flatnonzero(end.outputs)
+            end = end._replace(outputs=end.outputs[living], weights=end.weights[living])
         student = Student.from_parameters(end, self.settings.activation)
-        return ThreeStageResult(student, trajectory, adjusted, tuple(cursor.epochs))
+        return ThreeStageResult(student, trajectory, adjusted, tuple(cursor.epochs), gaps)
+
+    def _gaps(self, optima: Optima, epochs: list[Epoch]) -> tuple[OptimalityGap, ...]:
+        wanted = optimum_is_cheap(self.risk) if self.settings.certify is None else self.settings.certify
+        if not wanted:
+            return ()
+        decays = list(dict.fromkeys(epoch.weight_decay for epoch in epochs))
+        at = dict(zip(decays, optima.along(decays), strict=True))
+        return tuple(gap_above(at[epoch.weight_decay], epoch.objective) for epoch in epochs)
 
     def _stages_one_and_two(self, start: Student, saved: dict[str, np.ndarray]) -> NormAdjustment:
         self._tell(1, 0, Progress(0, float("inf"), None), 0.0)

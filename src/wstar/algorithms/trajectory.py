@@ -10,9 +10,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
+from wstar.algorithms.optimality import OptimalityGap
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.network import Atoms
-from wstar.networks.parametrisation import Free
+from wstar.networks.parametrisation import Free, widened
 from wstar.risks.base import Risk
 
 
@@ -41,8 +42,10 @@ class Snapshots:
             del values[keep:]
 
     def stacked(self) -> Free:
-        """All snapshots as one pytree with a leading axis of steps."""
-        return Free(*(np.stack([getattr(p, name) for p in self.parameters]) for name in Free._fields))
+        """All snapshots as one pytree with a leading axis of steps; neurons that came later are zero before."""
+        width = max(len(p.outputs) for p in self.parameters)
+        wide = [widened(p, width) for p in self.parameters]
+        return Free(*(np.stack([getattr(p, name) for p in wide]) for name in Free._fields))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Plain arrays for a checkpoint."""
@@ -58,7 +61,11 @@ class Snapshots:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of Stage 3 at one weight decay: how it was run and why it ended."""
+    """One epoch of Stage 3 at one weight decay: how it was run and why it ended.
+
+    ``inserted`` neurons were added at its end because its optimality gap was too large for its weight decay; the next
+    epoch then has the same one. ``learning_rate`` is 1 for Newton's method.
+    """
 
     weight_decay: float
     learning_rate: float
@@ -68,6 +75,7 @@ class Epoch:
     gradient_norm: float
     loss: float
     objective: float
+    inserted: int = 0
 
     @property
     def n_steps(self) -> int:
@@ -97,11 +105,13 @@ def build_dataset(
     basis: Float[np.ndarray, "k d"],
     orders: Sequence[int],
     target: Atoms | None,
+    gaps: Sequence[OptimalityGap] = (),
 ) -> xr.Dataset:
     """The trajectory with dims step, epoch, neuron, component, order, input.
 
     ``directions @ basis`` are directions in input space. ``tensor_loss`` is relative, ``T_k / ‖Σ a*_j w*_j^{⊗k}‖²``,
-    and absent when no ``target`` is known.
+    and absent when no ``target`` is known. ``zeta`` is ``L_λ(θ) − L_λ(μ*_λ)`` at every recorded step, known to
+    ``zeta_error``; both are absent without ``gaps``, one for each epoch.
     """
     free = snapshots.stacked()
     norms = np.linalg.norm(free.weights, axis=2)
@@ -122,8 +132,14 @@ def build_dataset(
         "n_steps": ("epoch", table["last_step"] - table["first_step"]),
         "end_gradient_norm": ("epoch", table["gradient_norm"]),
     }
-    for name in ("weight_decay", "learning_rate", "first_step", "last_step", "reason"):
+    for name in ("weight_decay", "learning_rate", "first_step", "last_step", "reason", "inserted"):
         variables[name] = ("epoch", table[name])
+    if gaps:
+        optimum, error = (np.array([getattr(gap, name) for gap in gaps]) for name in ("optimum", "error"))
+        at = np.array(snapshots.epochs)
+        variables["optimum"] = ("epoch", optimum)
+        variables["zeta"] = ("step", np.maximum(losses + penalties - optimum[at], 0.0))
+        variables["zeta_error"] = ("step", error[at])
     coords = {"step": np.array(snapshots.steps)}
     if target is not None:
         coords["order"] = np.array(orders)

@@ -24,7 +24,7 @@ def carry_out(
 ) -> None:
     """Run ``experiment`` with a progress bar, write the page, then print the table (or the result as JSON)."""
     console = Console(stderr=True)
-    with _resumable(run), progress_bar(console, shown=not as_json and console.is_terminal) as on_progress:
+    with resumable(run), progress_bar(console, shown=not as_json and console.is_terminal) as on_progress:
         result = experiment(on_progress)
         page = write_report(run.path)
     if as_json:
@@ -36,7 +36,8 @@ def carry_out(
 
 
 @contextlib.contextmanager
-def _resumable(run: RunFolder) -> Iterator[None]:
+def resumable(run: RunFolder) -> Iterator[None]:
+    """Say in one line how to go on after an interrupt or a full disk; leave no folder that holds nothing."""
     try:
         yield
     except ValueError:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
+from wstar.cli.claims import start_claims
 from wstar.cli.fit import start_fit
 from wstar.cli.recover import start_recover
-from wstar.experiments import fit, recover
+from wstar.experiments import claims, fit, recover
 from wstar.experiments.config import FitConfig, RecoverConfig
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
@@ -38,5 +39,7 @@ def resume(run: Path, as_json: bool) -> None:
     elif folder.kind == fit.KIND:
         table = FitConfig.read(path)
         start_fit(table, fit.prepare(table), folder, as_json=as_json)
+    elif folder.kind == claims.KIND:
+        start_claims(claims.ClaimsConfig.read(path), folder, as_json=as_json)
     else:
         raise ValueError(f"{run} is of kind {folder.kind!r}, which this version cannot resume")

@@ -96,6 +96,13 @@ class RecoverConfig(TrainingConfig):
     max_steps: int | None = Field(  # type: ignore[assignment]
         None, ge=1, description="steps an epoch may take; 100,000, with samples 2,000"
     )
+    solver: Literal["descent", "newton", "flow"] = Field(
+        "descent", description="Stage 3 by gradient descent, Newton's method or gradient flow"
+    )
+    certify: bool | None = Field(
+        None, description="compare with the best network of any width at each λ; by default where that is cheap"
+    )
+    repair: bool = Field(False, description="insert neurons where an epoch ends in a local optimum")
     samples: int | None = Field(None, ge=1, description="train on this many samples instead of the population")
     noise: float = Field(0.0, ge=0.0, description="standard deviation of label noise, with samples")
     within_angle: float = Field(0.01, gt=0.0, le=1.5708, description="mass nearer than this to a teacher is gathered")

@@ -86,6 +86,9 @@ def run_recover(
         n_epochs=n_epochs,
         stage2=config.stage2,
         affine=config.affine,
+        solver=config.solver,
+        certify=config.certify,
+        repair=config.repair,
         learning_rate=config.learning_rate,
         tolerance=config.tolerance,
         max_steps=config.max_steps or (_POPULATION_STEPS if config.samples is None else _SAMPLE_STEPS),
@@ -158,8 +161,11 @@ def _epoch_row(index: int, epoch: Epoch, result: ThreeStageResult, teacher: Teac
     masses = at.masses.values
     weights = np.abs(masses)[:, None] * (at.directions.values @ result.trajectory.basis.values)
     alignment = align(Student(np.sign(masses), weights, activation=result.student.activation), teacher)
+    gap = result.gaps[index] if result.gaps else None
     return asdict(epoch) | {
         "epoch": index,
+        "zeta": gap.zeta if gap else None,
+        "zeta_error": gap.error if gap else None,
         "n_steps": epoch.n_steps,
         "living": int(alignment.heavy().sum()),
         "largest_heavy_angle": alignment.largest_heavy_angle,

@@ -120,8 +120,7 @@ class RunFolder:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """result.json, last of all: a folder that has it is finished."""
-        text = json.dumps(_plain(result), indent=1, allow_nan=False)
-        _replace_file(self.path / "result.json", lambda file: file.write(text.encode()))
+        write_json(self.path / "result.json", result)
 
     def read_result(self) -> dict[str, Any]:
         """The result of a finished run.
@@ -184,6 +183,12 @@ class FileCheckpoint(Checkpoint):
         self.folder.mkdir(exist_ok=True)
         _replace_file(self.folder / "state.npz", lambda file: np.savez(file, allow_pickle=False, **stamped))
         self._last = time.monotonic()
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """``value`` as JSON at ``path``, by rename; a number that is not finite becomes null."""
+    text = json.dumps(_plain(value), indent=1, allow_nan=False)
+    _replace_file(path, lambda file: file.write(text.encode()))
 
 
 def _replace_file(path: Path, write: Callable[[Any], Any]) -> None:

@@ -57,6 +57,14 @@ class Free(NamedTuple):
         )
 
 
+def widened(parameters: Free, width: int) -> Free:
+    """The same network with neurons of zero weight and output added, up to ``width`` in all."""
+    missing = max(width - len(parameters.outputs), 0)
+    return parameters._replace(
+        outputs=np.pad(parameters.outputs, (0, missing)), weights=np.pad(parameters.weights, ((0, missing), (0, 0)))
+    )
+
+
 class MeanField(NamedTuple):
     """LMZ: ``f(x) = (1/m) Σ ‖w_i‖σ(w_i·x)``; only W (m, d) is trained. Gradients are per particle (m times ∂L)."""
 

@@ -116,6 +116,44 @@ def epochs(rows: list[dict[str, Any]]) -> Figure:
     return {"data": data, "layout": layout(_epoch_axis(len(rows)), axis("", log=shown))}
 
 
+def optimality_gap(rows: list[dict[str, Any]]) -> Figure:
+    """ζ at the end of every epoch, with its error bar, beside λ²."""
+    done = list(range(1, len(rows) + 1))
+    zeta, squares = [_or_nan(row["zeta"]) for row in rows], [row["weight_decay"] ** 2 for row in rows]
+    errors = [_or_nan(row["zeta_error"]) for row in rows]
+    bars = {"type": "data", "array": errors, "color": MUTED, "thickness": 1}
+    hover = "after epoch %{x}: ζ = %{y:.2e}<extra></extra>"
+    data = [
+        line(done, plotted(squares), "λ²", MUTED, line={"dash": "dot"}),
+        line(done, plotted(zeta), "ζ", ACCENT, mode="lines+markers", error_y=bars, hovertemplate=hover),
+        line(
+            done,
+            plotted([z / s for z, s in zip(zeta, squares, strict=True)]),
+            "ζ/λ²",
+            CONTRAST,
+            mode="lines+markers",
+            hovertemplate="after epoch %{x}: ζ/λ² = %{y:.2g}<extra></extra>",
+        ),
+    ]
+    return {"data": data, "layout": layout(_epoch_axis(len(rows)), axis("", log=[*zeta, *squares]))}
+
+
+def gradient_against_gap(trajectory: xr.Dataset) -> Figure:
+    """``‖∇L_λ‖²`` against ``ζ⁴/λ²`` at every recorded step of which ζ is known to a tenth (ZG Lemma 6)."""
+    decay = trajectory["weight_decay"].values[trajectory["epoch_of_step"].values.astype(int)]
+    zeta, slope = trajectory["zeta"].values, trajectory["gradient_norm"].values ** 2
+    known = (trajectory["zeta_error"].values <= 0.1 * zeta) & (slope > 0.0)
+    bound = (zeta**4 / decay**2)[known]
+    kept = thinned(int(known.sum()), _MOST_STEPS)
+    x, y = bound[kept], slope[known][kept]
+    points = line(plotted(x), plotted(y), "recorded steps", ACCENT, mode="markers", marker={"size": 5})
+    points["hovertemplate"] = "ζ⁴/λ² = %{x:.2e}<br>‖∇L<sub>λ</sub>‖² = %{y:.2e}<extra></extra>"
+    ends = [float(x.min(initial=1.0)), float(x.max(initial=1e-300))]
+    equal = line(ends, ends, "equal", MUTED, line={"dash": "dot"})
+    shape = layout(axis("ζ⁴/λ²", log=x), axis("‖∇L<sub>λ</sub>‖²", log=[*x, *y]))
+    return {"data": [points, equal], "layout": shape}
+
+
 def steps_per_epoch(rows: list[dict[str, Any]]) -> Figure:
     """Steps of each epoch as bars, told apart by the reason for stopping."""
     data = []

@@ -11,12 +11,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from wstar.report.claims import claims_page
 from wstar.report.fit import fit_page
 from wstar.report.reading import FinishedRun, one_line, read_run
 from wstar.report.recover import recover_page
 
 # a new kind of run gets a page by one entry here and one template of its name
-_PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {"recover": recover_page, "fit": fit_page}
+_PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {
+    "recover": recover_page,
+    "fit": fit_page,
+    "claims": claims_page,
+}
 
 
 def write_report(run: Path) -> Path:

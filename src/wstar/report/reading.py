@@ -14,6 +14,7 @@ from wstar.report.numbers import thinned
 
 _RESULT = {
     "recover": ("teacher", "recovery", "stages", "epochs", "loss", "seconds"),
+    "claims": ("verdicts", "quick", "seconds"),
     "fit": ("target", "columns", "preprocessing", "scores", "directions", "linear", "predictions", "epochs", "seconds"),
 }
 _TRAJECTORY = ("step", "loss", "objective", "epoch_of_step", "masses", "directions", "basis", "n_steps")
@@ -42,7 +43,7 @@ class FinishedRun:
 
     @property
     def kind(self) -> str:
-        """``"recover"`` or ``"fit"``."""
+        """``"recover"``, ``"fit"`` or ``"claims"``."""
         return str(self.result["kind"])
 
 
@@ -60,7 +61,8 @@ def read_run(path: Path) -> FinishedRun:
     if kind not in _RESULT:
         raise ValueError(f"{path / 'result.json'} is of kind {kind!r}: pages are made of {' and '.join(_RESULT)}")
     _require(path / "result.json", _RESULT[kind], result)
-    trajectory, snapshots = _read_trajectory(folder)
+    # checking claims trains nothing that would be shown
+    trajectory, snapshots = (xr.Dataset(), xr.Dataset()) if kind == "claims" else _read_trajectory(folder)
     return FinishedRun(
         path=path,
         config=(path / "config.toml").read_text(encoding="utf-8"),

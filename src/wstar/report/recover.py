@@ -22,6 +22,9 @@ def recover_page(run: FinishedRun) -> Page:
         drawn["loss"] = figures.losses(run.trajectory)
         drawn |= {"tensor-losses": tensor} if tensor else {}
         drawn |= {"epochs": figures.epochs(rows), "steps-per-epoch": figures.steps_per_epoch(rows)}
+        if "zeta" in run.trajectory:
+            drawn["optimality-gap"] = figures.optimality_gap(rows)
+            drawn["gradient-against-gap"] = figures.gradient_against_gap(run.trajectory)
     return {
         "headline": headline(result["recovery"]),
         "lead": _lead(result),
@@ -109,11 +112,25 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     steps = sum(row["n_steps"] for row in result["epochs"])
     return [
         (number(result["loss"], 2), "final loss L"),
+        *_gap_fact(result["epochs"]),
         (percent(_worst(neuron["mass_error"] for neuron in result["recovery"]["neurons"])), "largest error of a mass"),
         (count(steps), "gradient steps"),
         (duration(seconds["total"]), f"in all, {duration(seconds['compute'])} computing"),
         (radians(teacher["separation"]), "smallest angle between hidden directions"),
         (number(teacher["kappa"], 2), "κ, how well the first step sees them"),
+    ]
+
+
+def _gap_fact(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    last = rows[-1] if rows else {}
+    if last.get("zeta") is None:
+        return []
+    at_most = f"≤ {number(last['zeta'] + last['zeta_error'], 2)}"
+    return [
+        (
+            at_most,
+            f"optimality gap ζ: no network of any width is better by more (λ = {number(last['weight_decay'], 2)})",
+        )
     ]
 
 
@@ -160,6 +177,7 @@ def _epoch(k: int, row: dict[str, Any]) -> list[str]:
         number(row["objective"], 2),
         count(row["living"]),
         number(row.get("largest_heavy_angle"), 2),
+        number(row.get("zeta"), 2),
     ]
 
 

@@ -86,6 +86,14 @@ def print_recovery(console: Console, result: dict[str, Any]) -> None:
             f"{len(epochs)} epochs, λ {epochs[0]['weight_decay']:.2g} → {epochs[-1]['weight_decay']:.2g}, "
             f"{steps:,} steps in {result['seconds']['compute']:.1f} s; last epoch: {epochs[-1]['reason']}"
         )
+        inserted = sum(e["inserted"] for e in epochs)
+        if inserted:
+            console.print(f"{inserted} neurons inserted where an epoch had ended in a local optimum")
+        if epochs[-1]["zeta"] is not None:
+            console.print(
+                f"optimality gap at the last λ: {_small(epochs[-1]['zeta'])} ± {_small(epochs[-1]['zeta_error'])} "
+                "above the best network of any width"
+            )
     if result["samples"]:
         console.print(
             f"from {result['samples']['n']:,} samples: test error over variance "

@@ -1,6 +1,7 @@
 """Losses in ball arithmetic: a value with a radius that holds every rounding error, however small the loss."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import flint
@@ -44,26 +45,49 @@ def precise_loss(
     ``relative_radius`` of the value, at most to 2560 bits (losses down to about 1e-700); a loss that is exactly zero
     comes back as 0 with the radius reached.
     """
-    bits, ball = _FIRST_BITS, arb(0)
-    before = flint.ctx.prec
-    try:
-        while True:
-            flint.ctx.prec = bits
+    bits = _FIRST_BITS
+    while True:
+        with working_bits(bits):
             ball = _loss(target, network, weight_decay, raw=raw)
-            if _good(ball, relative_radius) or bits >= _LAST_BITS:
-                break
-            bits *= 2
+            if narrow(ball, relative_radius) or bits >= _LAST_BITS:
+                # a mean square is not negative
+                return to_ball(ball, nonnegative=True)
+        bits *= 2
+
+
+@contextmanager
+def working_bits(bits: int) -> Iterator[None]:
+    """Ball arithmetic at that precision, the caller's own restored on leaving."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
     finally:
         flint.ctx.prec = before
-    # a mean square is not negative: cut what the ball has below zero
-    value = max(float(ball.mid()), 0.0)
-    return Ball(
-        value, float(np.nextafter(float(ball.rad()) + abs(float(ball.mid()) - value) + np.spacing(value), np.inf))
-    )
 
 
-def _good(ball: arb, relative_radius: float) -> bool:
+def to_ball(ball: arb, *, nonnegative: bool = False) -> Ball:
+    """The nearest float with a radius that holds all of ``ball``; ``nonnegative`` cuts what lies below zero."""
+    middle = float(ball.mid())
+    value = max(middle, 0.0) if nonnegative else middle
+    radius = float(ball.rad()) + abs(middle - value) + np.spacing(abs(value))
+    return Ball(value, float(np.nextafter(radius, np.inf)))
+
+
+def narrow(ball: arb, relative_radius: float) -> bool:
+    """Whether the radius is within ``relative_radius`` of the value, which is not zero."""
     return bool(ball.rad() <= arb(relative_radius) / 2 * abs(ball.mid())) and float(abs(ball.mid())) > 0.0
+
+
+def centred_abs(rho: arb) -> arb:
+    """``K = (2/π)(s + ρt − 1)``, the kernel of |x| less its mean, t = atan2(ρ, s): no branch at ρ = ±1."""
+    sine = ((1 - rho) * (1 + rho)).nonnegative_part().sqrt()
+    return 2 / arb.pi() * (sine + rho * arb.atan2(rho, sine) - 1)
+
+
+def gram_matrix(rows: Float[np.ndarray, "n d"]) -> arb_mat:
+    """Inner products of rows of floats taken as exact."""
+    return _gram([[arb(float(x)) for x in row] for row in rows])
 
 
 def _loss(target: Target, network: TwoLayer, weight_decay: float, *, raw: bool) -> arb:
@@ -107,15 +131,13 @@ def _gram(rows: Sequence[Sequence[arb]]) -> arb_mat:
 
 
 def _even_part(gram: arb_mat, norms: Sequence[arb], masses: Sequence[arb]) -> arb:
-    """``ΣΣ ĉ_pĉ_q (2/π)(s + ρt − 1)``, t = atan2(ρ, s): no branch at ρ = ±1."""
-    total, at_one = arb(0), arb.pi() / 2 - 1
+    """``ΣΣ ĉ_pĉ_q K(ρ_pq)``."""
+    total, at_one = arb(0), 1 - 2 / arb.pi()
     for p in range(len(masses)):
         total += masses[p] ** 2 * at_one
         for q in range(p):
-            rho = gram[p, q] / (norms[p] * norms[q])
-            sine = ((1 - rho) * (1 + rho)).nonnegative_part().sqrt()
-            total += 2 * masses[p] * masses[q] * (sine + rho * arb.atan2(rho, sine) - 1)
-    return 2 / arb.pi() * total
+            total += 2 * masses[p] * masses[q] * centred_abs(gram[p, q] / (norms[p] * norms[q]))
+    return total
 
 
 def _sum(terms: Sequence[arb]) -> arb:

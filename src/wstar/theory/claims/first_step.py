@@ -65,11 +65,11 @@ def sizes(claim: Claim, effort: Effort) -> Verdict:
     teacher = random_teacher(3, 2, 4, 0.3, 0.2, seed=rng)
     dims, norms = np.geomspace(30.0, 30_000.0, 9), []
     for dim in dims:
-        norms.append(float(np.median(_start_and_step(rng, teacher, dim, 400, effort.broken).norms)))
+        norms.append(float(np.median(start_and_step(rng, teacher, dim, 400, effort.broken).norms)))
     widths, outputs, affine = np.geomspace(40, 1600, 5).astype(int) * 2, [], 0.0
     for width in widths:
         # at d = 3 the largest |w̄ᵀHw̄| of some neurons is already near its supremum: what is left is the factor 1/√m
-        steps = [_start_and_step(rng, teacher, 3.0, int(width), effort.broken) for _ in range(effort.size(4, 50))]
+        steps = [start_and_step(rng, teacher, 3.0, int(width), effort.broken) for _ in range(effort.size(4, 50))]
         outputs.append(float(np.mean([np.abs(s.outputs).max() for s in steps])))
         affine = max(affine, *(abs(s.bias) + float(np.abs(s.linear).max()) for s in steps))
     if affine > 0.0:
@@ -137,7 +137,7 @@ def _projected_sphere(rng: np.random.Generator, teacher: Teacher, dim: float, n:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _start_and_step(
+def start_and_step(
     rng: np.random.Generator, teacher: Teacher, dim: float, width: int, unscaled: bool = False
 ) -> Student:
     """ZG's symmetric start at dimension ``dim`` and its first step with λ₀ = η₀ = 1."""
@@ -148,7 +148,7 @@ def _start_and_step(
 
 
 def _closest(rng: np.random.Generator, teacher: Teacher, width: int) -> float:
-    stepped = _start_and_step(rng, teacher, 1e8, width)
+    stepped = start_and_step(rng, teacher, 1e8, width)
     # the second half of the neurons is the first with the other sign
     return float(angles(stepped.weights[: width // 2], teacher.weights).min(axis=0).max())
 

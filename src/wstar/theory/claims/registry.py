@@ -1,6 +1,20 @@
-"""All claims: those of ZG that need no optimal measure, by appendix."""
+"""All claims: those of ZG by appendix, the ones that need no optimal measure first."""
 
-from wstar.theory.claims import certificates, first_step, hermite, identities, kernel, spike, steps, wedges
+from wstar.theory.claims import (
+    certificates,
+    close,
+    first_step,
+    hermite,
+    identities,
+    kernel,
+    local,
+    optima,
+    pictures,
+    spike,
+    steps,
+    training,
+    wedges,
+)
 from wstar.theory.claims.verdict import Claim
 
 CLAIMS: tuple[Claim, ...] = (
@@ -12,4 +26,9 @@ CLAIMS: tuple[Claim, ...] = (
     *wedges.CLAIMS,
     *kernel.CLAIMS,
     *certificates.CLAIMS,
+    *optima.CLAIMS,
+    *local.CLAIMS,
+    *training.CLAIMS,
+    *close.CLAIMS,
+    *pictures.CLAIMS,
 )

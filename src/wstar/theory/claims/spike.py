@@ -19,7 +19,7 @@ def floor_exponents(claim: Claim, effort: Effort) -> Verdict:
     deltas, parts = np.geomspace(_SMALLEST, 0.8, effort.size(8, 20)), []
     for decay in (1.25, 0.9, 1.5):
         seen = decay + 0.3 if effort.broken else decay
-        activation = RELU if seen == 1.25 else _power_decay(seen)
+        activation = RELU if seen == 1.25 else power_decay(seen)
         bounds = [_floor(activation, float(d), effort.size(12, 40)) for d in deltas]
         note = f"c_σ = {decay}: without half of the mass within δ, L ≥ {bounds[0]:.2g} at δ = {deltas[0]:.3f}"
         parts.append(claim.rate(deltas, bounds, 4.0 * decay - 2.0, side="equal", slack=0.1, note=note))
@@ -50,9 +50,9 @@ def _floor(activation: HomogeneousActivation | HermiteActivation, delta: float, 
     return float(best)
 
 
-def _power_decay(exponent: float) -> HermiteActivation:
+def power_decay(exponent: float, smallest: float = _SMALLEST) -> HermiteActivation:
     """``|σ̂_k| = k^{−c}`` at every order from 2 on, as far as the spikes reach."""
-    k = np.arange(2.0, 13.0 / _SMALLEST**2)
+    k = np.arange(2.0, 13.0 / smallest**2)
     return HermiteActivation((0.0, 0.0, *(k**-exponent)), name=f"decay {exponent:g}")
 
 

@@ -14,6 +14,8 @@ UNDECIDED = "not decidable here"
 
 # a fitted exponent with a wider interval than this decides nothing
 _WIDEST = 0.75
+# of the instances of an inequality, so many are kept for the plot
+_MOST_RATIOS = 200
 
 Kind = Literal["identity", "inequality", "rate", "set", "picture"]
 
@@ -66,13 +68,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its check; ``check(effort)`` computes the verdict."""
+    """A statement with its check; ``check(effort)`` computes the verdict.
+
+    Claims that name the same ``shares`` use the same costly instances: one process should check them all.
+    """
 
     claim: str
     paper: str
     statement: str
     kind: Kind
     check: Callable[["Claim", Effort], Verdict]
+    shares: str = ""
 
     def __call__(self, effort: Effort) -> Verdict:
         """Run the check."""
@@ -113,9 +119,17 @@ class Claim:
 
     def inequality(self, ratios: ArrayLike, note: str = "", *, corrected: bool = False, **data: Any) -> Verdict:
         """``ratios = left / right`` of every instance: holds when all are at most 1; measured is the largest."""
-        worst = float(np.max(ratios))
+        values = np.ravel(np.asarray(ratios, dtype=float))
+        worst = float(np.max(values))
         good = np.isfinite(worst) and worst <= 1.0
-        return self.verdict((CORRECTED if corrected else HOLDS) if good else FAILS, worst, 1.0, note, data=data)
+        kept = np.sort(values)[np.unique(np.linspace(0, len(values) - 1, _MOST_RATIOS).round().astype(int))]
+        return self.verdict(
+            (CORRECTED if corrected else HOLDS) if good else FAILS,
+            worst,
+            1.0,
+            note,
+            data={"ratios": kept.tolist(), **data},
+        )
 
     def rate(
         self,
@@ -127,18 +141,22 @@ class Claim:
         slack: float = 0.1,
         note: str = "",
         corrected: bool = False,
+        axes: tuple[str, str] = ("x", "y"),
     ) -> Verdict:
         """Fit ``y ∝ x^p``; "at most" holds when the interval of p reaches down to the paper's exponent (within slack).
 
         For an upper bound ``y = O(x^p)`` as x → 0 the seen exponent must be at *least* p, and so on; ``side`` says
-        which. Undecided below 1.5 decades of x, and where the interval is wider than 0.75 and would serve anything.
+        which. Undecided below 1.5 decades of x, and where the interval is wider than 0.75 and lies on neither side.
+        ``axes`` are the names of x and y on the plot.
         """
         fit = fit_exponent(x, y)
         data = {
             "x": np.asarray(x, dtype=float).tolist(),
             "y": np.asarray(y, dtype=float).tolist(),
             "exponent": fit.exponent,
+            "constant": fit.constant,
             "claimed": exponent,
+            "axes": list(axes),
         }
         if fit.decades < 1.5:
             return self.verdict(
@@ -150,7 +168,13 @@ class Claim:
                 data=data,
             )
         low, high = fit.interval
-        if high - low > _WIDEST:
+        # all of a wide interval on one side of a one-sided bound still decides
+        clear = {
+            "equal": False,
+            "at most": high <= exponent or low - slack > exponent,
+            "at least": low >= exponent or high + slack < exponent,
+        }[side]
+        if high - low > _WIDEST and not clear:
             return self.verdict(
                 UNDECIDED,
                 fit.exponent,
@@ -219,3 +243,14 @@ def fit_exponent(x: ArrayLike, y: ArrayLike, n_bootstrap: int = 1000) -> Fit:
             slopes.append(np.polyfit(log_x[pick], log_y[pick], 1)[0])
     low, high = np.quantile(slopes, [0.025, 0.975])
     return Fit(float(slope), float(np.exp(offset)), (float(low), float(high)), float(np.ptp(log_x) / np.log(10.0)))
+
+
+def envelope(x: ArrayLike, y: ArrayLike, *, largest: bool = True, n_bins: int = 9) -> tuple[list[float], list[float]]:
+    """The largest (or smallest) y in each of ``n_bins`` logarithmic bins of x, at its own x: the worst instances."""
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    bins = np.digitize(np.log(x), np.linspace(np.log(x.min()), np.log(x.max()), n_bins + 1)[1:-1])
+    picked = []
+    for b in np.unique(bins):
+        members = np.flatnonzero(bins == b)
+        picked.append(members[y[members].argmax() if largest else y[members].argmin()])
+    return x[picked].tolist(), y[picked].tolist()
