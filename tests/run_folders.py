@@ -28,6 +28,8 @@ def recover_folder(path: Path, *, rank: int = 3, width: int = 4, dim: int = 12, 
         basis=np.eye(dim),
         kind="recover",
     )
+    trajectory["zeta"] = ("step", 1e-3 * trajectory["loss"].values)
+    trajectory["zeta_error"] = ("step", 1e-5 * trajectory["loss"].values)
     trajectory["tensor_loss"] = (("step", "order"), 0.3 * trajectory["loss"].values[:, None] * np.arange(1.0, 7.0))
     path.mkdir(parents=True)
     np.savez(path / "teacher.npz", **teacher.to_arrays())
@@ -108,6 +110,9 @@ def _epochs(angles: np.ndarray | None) -> list[dict[str, Any]]:
             "objective": 0.05 * 0.5**k,
             "living": 12,
             "largest_heavy_angle": None if angles is None else float(angles[k + 1]),
+            "inserted": 0,
+            "zeta": None if angles is None else 1e-5 * 0.25**k,
+            "zeta_error": None if angles is None else 1e-7 * 0.25**k,
         }
         for k in range(N_EPOCHS)
     ]

@@ -56,7 +56,21 @@ def test_the_gap_of_the_optimum_is_zero_and_that_of_another_network_is_the_diffe
     gap = wstar.optimality_gap(risk, worse, 0.01)
     assert gap.zeta == pytest.approx(risk.value(worse, 0.01) - optimum.objective, abs=1e-6)
     assert gap.zeta <= gap.upper <= gap.zeta + gap.error * (1 + 1e-9)
-    assert gap.error < 2e-7
+    assert gap.error < 1e-6
+
+
+def test_a_precise_gap_agrees_with_the_float_one_and_leaves_less_open(teacher, risk):
+    network = three_stage(risk, certify=False, **SMALL).student
+    rough = wstar.optimality_gap(risk, network, 0.0025)
+    sharp = wstar.optimality_gap(risk, network, 0.0025, precise=True)
+    assert sharp.zeta == pytest.approx(rough.zeta, abs=rough.error + sharp.error)
+    assert 0.0 < sharp.rounding < 1e-17 < rough.rounding
+    optimum = wstar.optimal_measure(teacher, 0.0025, precise=True)
+    zero = wstar.optimality_gap(teacher, optimum.student, 0.0025, optimum=optimum, precise=True)
+    # masses and directions are exact floats in both, weights and outputs their rounded square roots
+    assert 0.0 <= zero.zeta < 1e-16
+    with pytest.raises(ValueError, match="precise=True"):
+        wstar.optimality_gap(teacher, network, 0.0025, optimum=wstar.optimal_measure(teacher, 0.0025), precise=True)
 
 
 def test_no_network_is_better_than_the_lower_bound(teacher, risk):
@@ -93,7 +107,7 @@ def test_a_run_records_its_gap_at_every_step(risk):
         at = recorded.sel(step=epoch.last_step)
         assert int(at["epoch_of_step"]) == index
         assert float(at["zeta"]) == pytest.approx(gap.zeta, abs=2e-15)
-        assert gap.error < 2e-3 * epoch.weight_decay**2
+        assert gap.error < 6e-3 * epoch.weight_decay**2
         # ZG Lemma 5: an epoch ends within O(λ²)
         assert gap.zeta < 0.3 * epoch.weight_decay**2
     within = recorded["epoch_of_step"].values == 1

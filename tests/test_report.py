@@ -133,6 +133,19 @@ def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
     return next(part for part in figure["data"] if part["name"] == name)
 
 
+def test_the_gap_is_shown_beside_the_square_of_the_weight_decay(recovered: Path, fitted: Path) -> None:
+    figures = page_data(recovered)["figures"]
+    zeta, squares, ratio = (np.array(trace(figures["optimality-gap"], name)["y"]) for name in ("ζ", "λ²", "ζ/λ²"))
+    np.testing.assert_allclose(zeta, 1e-5 * 0.25 ** np.arange(6), rtol=1e-5)
+    np.testing.assert_allclose(ratio, zeta / squares, rtol=1e-4)
+    points = trace(figures["gradient-against-gap"], "recorded steps")
+    # ‖∇L_λ‖ = L and ζ = L/1000 in this folder
+    slopes, bounds = np.array(points["y"]), np.array(points["x"])
+    decay = np.sqrt(1e-12 * slopes**2 / bounds)
+    assert set(np.round(np.log2(0.02 / decay)).astype(int)) == set(range(6))
+    assert "optimality-gap" not in page_data(fitted)["figures"]
+
+
 def places(part: dict[str, Any]) -> np.ndarray:
     return np.array([part["x"], part["y"], part["z"]], dtype=float).T
 

@@ -18,7 +18,7 @@ from wstar.risks.population import PopulationRisk
 # rounding of a sum of kernel terms, as a share of the square of the total mass
 _ROUNDING = 1e-15
 # the gap asked of an optimum, as a share of λ²: ζ of a run that went well is some hundredths of λ² (ZG Lemma 5)
-_GAP_SHARE, _LEAST_GAP = 1e-3, 1e-13
+_GAP_SHARE, _LEAST_GAP = 5e-3, 5e-13
 _MAX_ITERATIONS = 40
 # up to this rank an optimum takes less than a second
 _CHEAP_RANK = 4
@@ -60,7 +60,12 @@ class OptimalityGap:
 
 
 def optimality_gap(
-    problem: Teacher | Risk, network: TwoLayer, weight_decay: float, *, optimum: OptimalMeasure | None = None
+    problem: Teacher | Risk,
+    network: TwoLayer,
+    weight_decay: float,
+    *,
+    optimum: OptimalMeasure | None = None,
+    precise: bool = False,
 ) -> OptimalityGap:
     """How far ``network`` is from the best two-layer network of any width, under the same weight decay (ZG's ζ).
 
@@ -68,31 +73,44 @@ def optimality_gap(
         problem: a teacher (its population risk), or a risk.
         network: of the problem's dimension; its own activation decides which networks it is compared with.
         weight_decay: λ > 0.
-        optimum: the optimal measure at this λ where it is known; computed otherwise, to a gap of λ²/1000.
+        optimum: the optimal measure at this λ where it is known; computed otherwise, to a gap of λ²/200.
+        precise: take ``L_λ`` of the network and of the optimum from ball arithmetic, so that what rounding leaves
+            open is rigorous (population risks only; an ``optimum`` must have been made with ``precise=True``).
 
     Raises:
-        ValueError: λ not positive and finite, a network of another dimension, an ``optimum`` at another λ.
+        ValueError: λ not positive and finite, a network of another dimension, an ``optimum`` at another λ or without
+            balls, ``precise`` on a sample.
 
     Source: ZG eq. 4–6 and Lemma 5.
     """
     risk = PopulationRisk(problem) if isinstance(problem, Teacher) else problem
     if optimum is None:
-        optimum = _optimum(risk, weight_decay, network.activation, network)
+        optimum = _optimum(risk, weight_decay, network.activation, network, precise)
     elif optimum.weight_decay != weight_decay:
         raise ValueError(f"optimum is that at weight_decay={optimum.weight_decay:g}, not at {weight_decay:g}")
-    return gap_above(optimum, risk.value(network, weight_decay))
+    if not precise:
+        return gap_above(optimum, risk.value(network, weight_decay))
+    if optimum.primal is None:
+        raise ValueError("optimum has no primal ball: make it with optimal_measure(..., precise=True)")
+    own = risk.value(network, weight_decay, precise=True)
+    return gap_above(optimum, own.value, own.radius + optimum.primal.radius)
 
 
-def gap_above(optimum: OptimalMeasure, objective: float) -> OptimalityGap:
-    """The gap of a network whose objective is known, at the optimum's λ."""
-    rounding = _ROUNDING * max(float(np.abs(optimum.masses).sum()), 1.0) ** 2
+def gap_above(optimum: OptimalMeasure, objective: float, rounding: float | None = None) -> OptimalityGap:
+    """The gap of a network whose objective is known (to ``rounding``; None: to float64), at the optimum's λ."""
+    if rounding is None:
+        rounding = _ROUNDING * max(float(np.abs(optimum.masses).sum()), 1.0) ** 2
     lower_bound = optimum.objective - optimum.duality_gap
     best = min(optimum.objective, objective)
     return OptimalityGap(optimum.weight_decay, objective, best, lower_bound, rounding)
 
 
 def _optimum(
-    risk: Risk, weight_decay: float, activation: HomogeneousActivation, start: OptimalMeasure | TwoLayer | None
+    risk: Risk,
+    weight_decay: float,
+    activation: HomogeneousActivation,
+    start: OptimalMeasure | TwoLayer | None,
+    precise: bool = False,
 ) -> OptimalMeasure:
     # the error bar says how near it came: no warning needed
     with warnings.catch_warnings():
@@ -104,6 +122,7 @@ def _optimum(
             warm_start=start,
             max_iterations=_MAX_ITERATIONS,
             activation=activation,
+            precise=precise,
         )
 
 

@@ -57,7 +57,7 @@ def _option(name: str, field: FieldInfo) -> Callable[[Command], Command]:
         kind = click.Choice([str(a) for a in get_args(field.annotation)])
     default = "" if field.default is None else f"  [{field.default}]"
     flag = f"--{name.replace('_', '-')}"
-    if field.annotation is bool:
+    if kind is bool:
         return click.option(
             f"{flag}/--no-{name.replace('_', '-')}", name, default=None, help=f"{field.description}.{default}"
         )

@@ -2,17 +2,19 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 from rich.console import Console
 
-from wstar.algorithms.three_stage import RunProgress
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
 from wstar.report.terminal import progress_bar
 
-OnProgress = Callable[[RunProgress], None] | None
+# a callback for the progress of one kind of run; None where nothing is to be shown
+OnProgress = Callable[[Any], None] | None
+Bar = Callable[..., AbstractContextManager[OnProgress]]
 
 
 def carry_out(
@@ -21,10 +23,11 @@ def carry_out(
     show: Callable[[Console, dict[str, Any]], None],
     *,
     as_json: bool,
+    bar: Bar = progress_bar,
 ) -> None:
-    """Run ``experiment`` with a progress bar, write the page, then print the table (or the result as JSON)."""
+    """Run ``experiment`` with a progress ``bar``, write the page, then print the table (or the result as JSON)."""
     console = Console(stderr=True)
-    with resumable(run), progress_bar(console, shown=not as_json and console.is_terminal) as on_progress:
+    with resumable(run), bar(console, shown=not as_json and console.is_terminal) as on_progress:
         result = experiment(on_progress)
         page = write_report(run.path)
     if as_json:

@@ -7,8 +7,9 @@ import click
 from wstar.cli.claims import start_claims
 from wstar.cli.fit import start_fit
 from wstar.cli.recover import start_recover
-from wstar.experiments import claims, fit, recover
-from wstar.experiments.config import FitConfig, RecoverConfig
+from wstar.cli.truncate import start_truncate
+from wstar.experiments import claims, fit, recover, truncate
+from wstar.experiments.config import FitConfig, RecoverConfig, TruncateConfig
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
 
@@ -39,6 +40,9 @@ def resume(run: Path, as_json: bool) -> None:
     elif folder.kind == fit.KIND:
         table = FitConfig.read(path)
         start_fit(table, fit.prepare(table), folder, as_json=as_json)
+    elif folder.kind == truncate.KIND:
+        truncation = TruncateConfig.read(path)
+        start_truncate(truncation, truncate.prepare(truncation), folder, as_json=as_json)
     elif folder.kind == claims.KIND:
         start_claims(claims.ClaimsConfig.read(path), folder, as_json=as_json)
     else:

@@ -123,3 +123,30 @@ class FitConfig(TrainingConfig):
         None, ge=1, le=60, description="epochs of Stage 3; chosen from the noise in the table if absent"
     )
     max_steps: int = Field(2_000, ge=1, description="steps an epoch may take")
+
+
+class TruncateConfig(Config):
+    """``wstar truncate``: LMZ's Algorithm 1 on a target ``Σ a_i |w*_i·x|``, on the population or on samples."""
+
+    dim: int = Field(30, ge=1, description="input dimension d, and number of target neurons unless read from a file")
+    width: int = Field(100, ge=1, description="student neurons m")
+    teacher: str | None = Field(None, description="a .npz or .toml file with the target, instead of making one")
+    directions: Literal["axes", "rotated", "random"] = Field(
+        "axes", description="w*: coordinate axes, a random rotation of them, or random directions (not orthonormal)"
+    )
+    kappa: float = Field(1.0, ge=1.0, description="κ ≥ 1: a_i log-uniform in [1/(κd), κ/d], then brought to sum 1")
+    target_activation: Literal["abs", "relu"] = Field("abs", description="of the target; ReLU gets the even part above")
+    activation: Literal["abs", "relu"] = Field("abs", description="of the student (simulations: abs, theory: relu)")
+    samples: int | None = Field(None, ge=1, description="train on this many samples instead of the population")
+    noise: float = Field(0.0, ge=0.0, description="standard deviation of label noise, with samples")
+    n_steps: int | None = Field(None, ge=0, description="steps of both stages; by formula if absent")
+    learning_rate: float = Field(0.1, gt=0.0, description="η, per particle")
+    lambda_0: float | None = Field(None, gt=0.0, description="λ of Stage 1: neurons stop at ‖w‖² = 1/(2λ); 1/(2d²)")
+    lambda_1: float | None = Field(None, gt=0.0, description="λ of Stage 2, at most that of Stage 1; 1/(2d⁴)")
+    stage_one: str = Field(
+        "formula", pattern=r"^(formula|detect|\d+)$", description='"formula", "detect" or a number of steps'
+    )
+    remove_linear: bool = Field(False, description="take the regression on x off the labels first (ReLU targets)")
+    normalise: bool = Field(False, description="train on labels scaled so that the a_i sum to one")
+    tolerance: float = Field(0.0, ge=0.0, description="stop when the gradient norm falls to it")
+    seed: int = Field(0, ge=0, description="of every random draw")

@@ -15,11 +15,13 @@ from wstar.report.claims import claims_page
 from wstar.report.fit import fit_page
 from wstar.report.reading import FinishedRun, one_line, read_run
 from wstar.report.recover import recover_page
+from wstar.report.truncate import truncate_page
 
 # a new kind of run gets a page by one entry here and one template of its name
 _PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {
     "recover": recover_page,
     "fit": fit_page,
+    "truncate": truncate_page,
     "claims": claims_page,
 }
 

@@ -15,9 +15,17 @@ from wstar.report.numbers import thinned
 _RESULT = {
     "recover": ("teacher", "recovery", "stages", "epochs", "loss", "seconds"),
     "claims": ("verdicts", "quick", "seconds"),
+    "truncate": ("teacher", "stages", "stage_times", "cosines", "tickets", "loss", "notices", "samples", "seconds"),
     "fit": ("target", "columns", "preprocessing", "scores", "directions", "linear", "predictions", "epochs", "seconds"),
 }
-_TRAJECTORY = ("step", "loss", "objective", "epoch_of_step", "masses", "directions", "basis", "n_steps")
+_STAGE_THREE = ("step", "loss", "objective", "epoch_of_step", "masses", "directions", "basis", "n_steps")
+_TENSORS = ("relative_tensor_loss", "weighted_tensor_loss", "order_gradient_norm", "rest_gradient_norm")
+# what is read of a trajectory; kinds that are not here have none
+_TRAJECTORY = {
+    "recover": _STAGE_THREE,
+    "fit": _STAGE_THREE,
+    "truncate": ("step", "loss", "norms", "frozen", "best_cosine", "start_square", "end_cosine", *_TENSORS),
+}
 _MOST_SNAPSHOTS = 60
 
 
@@ -43,7 +51,7 @@ class FinishedRun:
 
     @property
     def kind(self) -> str:
-        """``"recover"``, ``"fit"`` or ``"claims"``."""
+        """Which experiment made it, as in ``"recover"``."""
         return str(self.result["kind"])
 
 
@@ -61,8 +69,7 @@ def read_run(path: Path) -> FinishedRun:
     if kind not in _RESULT:
         raise ValueError(f"{path / 'result.json'} is of kind {kind!r}: pages are made of {' and '.join(_RESULT)}")
     _require(path / "result.json", _RESULT[kind], result)
-    # checking claims trains nothing that would be shown
-    trajectory, snapshots = (xr.Dataset(), xr.Dataset()) if kind == "claims" else _read_trajectory(folder)
+    trajectory, snapshots = _read_trajectory(folder, kind) if kind in _TRAJECTORY else (xr.Dataset(), xr.Dataset())
     return FinishedRun(
         path=path,
         config=(path / "config.toml").read_text(encoding="utf-8"),
@@ -86,11 +93,13 @@ def _require(path: Path, names: tuple[str, ...], present: Any) -> None:
         raise ValueError(f"{path} lacks {', '.join(missing)}: it is not whole, or another version of wstar wrote it")
 
 
-def _read_trajectory(folder: RunFolder) -> tuple[xr.Dataset, xr.Dataset]:
+def _read_trajectory(folder: RunFolder, kind: str) -> tuple[xr.Dataset, xr.Dataset]:
     where = folder.path / "trajectory.zarr"
     try:
         whole = folder.read_trajectory()
-        _require(where, _TRAJECTORY, whole.variables)
+        _require(where, _TRAJECTORY[kind], whole.variables)
+        if "epoch_of_step" not in whole:
+            return whole.drop_vars("weights", errors="ignore").load(), xr.Dataset()
         snapshots = whole.isel(step=epoch_ends(whole["epoch_of_step"].values.astype(int))).load()
         return whole.drop_vars(["masses", "directions"]).load(), snapshots
     except ValueError as error:

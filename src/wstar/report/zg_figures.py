@@ -32,7 +32,10 @@ def _descent(data: dict[str, Any]) -> Figure:
         name = "teacher direction" if ray else role
         drawn.append(line(curve["x"], curve["y"], name, _COLORS[role], **looks))
     names = data["axes"]
-    return {"data": drawn, "layout": layout(axis(names[0]), axis(names[1], scaleanchor="x", scaleratio=1))}
+    return {
+        "data": drawn,
+        "layout": layout(axis(names[0], constrain="domain"), axis(names[1], scaleanchor="x", scaleratio=1)),
+    }
 
 
 def _lines(data: dict[str, Any]) -> Figure:
