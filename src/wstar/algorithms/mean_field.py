@@ -36,12 +36,16 @@ class TruncatedStep(Update[MeanField]):
         weights, measure = jnp.asarray(state.weights), state.measure()
         residual = self.risk.residual_field(self.activation, measure, measure.directions)
         gradient = state.pullback(residual, self.risk.affine_residual(self.activation, measure)).weights
+        following, norm = self.move(weights, jnp.asarray(gradient))
+        risen = measure.masses @ residual.values > self.limit
+        return MeanField(following), jnp.where(risen, jnp.inf, norm)
+
+    def move(self, weights: Float[Array, "m d"], gradient: Float[Array, "m d"]) -> tuple[Array, Array]:
+        """The neurons that may move go down their ``gradient``; also the norm of what moved them."""
         moving = jnp.sum(weights * weights, axis=1) <= self.largest
         # w − η·0 is w to the bit
         gradient = jnp.where(moving[:, None], gradient, 0.0)
-        norm = jnp.sqrt(jnp.sum(jnp.sum(gradient * gradient, axis=1)))
-        risen = measure.masses @ residual.values > self.limit
-        return MeanField(weights - self.learning_rate * gradient), jnp.where(risen, jnp.inf, norm)
+        return weights - self.learning_rate * gradient, jnp.sqrt(jnp.sum(jnp.sum(gradient * gradient, axis=1)))
 
 
 class Ceiling(NamedTuple):

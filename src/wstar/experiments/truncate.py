@@ -144,7 +144,8 @@ class View:
             scale = reduce_labels(risk, learner, True, config.normalise).scale
             seen = Teacher(teacher.outputs / scale, teacher.weights, activation=teacher.activation)
             exact = PopulationRisk(seen, preprocessed=False)
-            exact = reduce_labels(exact, learner, config.remove_linear, False).risk
+            if config.remove_linear:
+                exact = exact.relabelled(exact.target_linear, 1.0)
         try:
             refuse_oblique(teacher)
         except ValueError:

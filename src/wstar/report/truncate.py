@@ -61,7 +61,7 @@ def headline(result: dict[str, Any]) -> str:
 def _lead(result: dict[str, Any]) -> str:
     cosines, tickets = np.array(result["cosines"]), result["tickets"]
     said = [
-        f"The best student neuron has |cos| {number(float(cosines.min()), 4)} with the direction that is matched worst, "
+        f"The best student neuron has |cos| {number(float(cosines.min()), 4)} with the direction matched worst, "
         f"{number(float(np.median(cosines)), 4)} with the one in the middle; at 0.95 a direction counts as found.",
         f"{result['message'][0].upper()}{result['message'][1:]}.",
     ]

@@ -17,13 +17,13 @@ from wstar.theory.claims.landscape import Scene, scenes
 from wstar.theory.claims.verdict import Claim, Effort, Verdict, envelope, worst
 
 # the hidden constant of "λ = √ε₀": at 1 no neuron is left
-_DECAY = 0.1
+_DECAY = 0.05
 # Stage 2 counts as solved when its conditions of optimality hold to this share of λ
 _OPTIMAL = 1e-8
 
 
 def second_stage(claim: Claim, effort: Effort) -> Verdict:
-    """Largest ζ after Stage 2 at λ = √ε₀/10, from Stage 1 without its neurons nearer than ε₀ to a teacher neuron.
+    """Largest ζ after Stage 2 at λ = √ε₀/20, from Stage 1 without its neurons nearer than ε₀ to a teacher neuron.
 
     Broken: nothing is left within 0.9 of the first teacher neuron.
     """
@@ -37,6 +37,8 @@ def second_stage(claim: Claim, effort: Effort) -> Verdict:
             far = (between >= wanted).all(axis=1)
             net = float(between[far].min(axis=0).max())
             decay, kept = _DECAY * np.sqrt(net), far & (between[:, 0] > 0.9 * effort.broken)
+            if not kept.any():
+                continue
             # silenced rather than taken out, so that the width stays
             student = Student(stepped.outputs, np.where(kept[:, None], stepped.weights, 0.0))
             adjusted = adjust_norms(risk, student, decay)
@@ -199,7 +201,7 @@ def width_against_rank(claim: Claim, effort: Effort) -> Verdict:
     for rank in (2,) if effort.broken else (2, 3) if effort.quick else (2, 3, 4):
         seen = rank + 2 if effort.broken else rank
         nets = np.geomspace(0.04, 1.5, effort.size(8, 14))
-        most = int(20.0 / nets[0] ** (seen - 1))
+        most = int(40.0 / nets[0] ** (seen - 1))
         needed = [_neurons_needed(rng, seen, nets, most) for _ in range(3 if effort.broken else effort.size(7, 25))]
         medians = np.median(needed, axis=0)
         # a net that half of the starts never reach is left out; those that took all neurons would bend the line
