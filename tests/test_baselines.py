@@ -263,6 +263,22 @@ def test_a_large_table_chooses_its_penalty_on_some_rows(monkeypatch):
     assert not np.array_equal(some.dual_coef_, KernelRidge("nngp", random_state=1).fit(X, y).dual_coef_)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_held_out_rows_take_the_penalty_near_where_new_rows_would(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, new = rng.standard_normal((1500, 8)), rng.standard_normal((2000, 8))
+    y, labels = np.abs(X).mean(axis=1) + 0.1 * rng.standard_normal(1500), np.abs(new).mean(axis=1)
+    monkeypatch.setattr("wstar.baselines.kernel_ridge._CHOOSING_ROWS", 60)
+    chosen = KernelRidge("nngp").fit(X, y).penalty_
+    errors = [
+        np.mean((KernelRidge("nngp", penalty=penalty).fit(X, y).predict(new) - labels) ** 2)
+        for penalty in chosen * 10.0 ** np.arange(-3.0, 4.0)
+    ]
+    # the penalty matters here, and a decade beside the chosen one is hardly better
+    assert max(errors) > 2.5 * min(errors)
+    assert errors[3] < 1.2 * min(errors)
+
+
 # ---------------------------------------------------------------------- invariances
 
 

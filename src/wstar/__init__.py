@@ -27,6 +27,8 @@ _PUBLIC = {
     "descent_direction": "theory.descent_direction",
     "dual_certificate": "theory.certificate",
     "check_claims": "theory.claims",
+    "TwoLayerRegressor": "estimator.regressor",
+    "TwoLayerRegressorCV": "estimator.cross_validation",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -14,6 +14,7 @@ _COMMANDS = {
     "fit": ("wstar.cli.fit", "Find the directions behind a column of a table."),
     "truncate": ("wstar.cli.truncate", "Train LMZ's network with their Algorithm 1 and show its stages."),
     "claims": ("wstar.cli.claims", "Check the papers' statements; each verdict is computed."),
+    "reproduce": ("wstar.cli.reproduce", "Reproduce the figures and rates of a paper."),
     "report": ("wstar.cli.runs", "Write the page of a finished run again."),
     "resume": ("wstar.cli.runs", "Go on with an interrupted run; it ends bit-equal to an unbroken one."),
 }

@@ -7,9 +7,10 @@ import click
 from wstar.cli.claims import start_claims
 from wstar.cli.fit import start_fit
 from wstar.cli.recover import start_recover
+from wstar.cli.reproduce import start_lmz
 from wstar.cli.truncate import start_truncate
-from wstar.experiments import claims, fit, recover, truncate
-from wstar.experiments.config import FitConfig, RecoverConfig, TruncateConfig
+from wstar.experiments import claims, fit, lmz, recover, truncate
+from wstar.experiments.config import FitConfig, LmzConfig, RecoverConfig, TruncateConfig
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
 
@@ -43,6 +44,9 @@ def resume(run: Path, as_json: bool) -> None:
     elif folder.kind == truncate.KIND:
         truncation = TruncateConfig.read(path)
         start_truncate(truncation, truncate.prepare(truncation), folder, as_json=as_json)
+    elif folder.kind == lmz.KIND:
+        sizes = LmzConfig.read(path)
+        start_lmz(sizes, lmz.prepare(sizes), folder, as_json=as_json)
     elif folder.kind == claims.KIND:
         start_claims(claims.ClaimsConfig.read(path), folder, as_json=as_json)
     else:

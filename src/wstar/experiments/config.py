@@ -150,3 +150,26 @@ class TruncateConfig(Config):
     normalise: bool = Field(False, description="train on labels scaled so that the a_i sum to one")
     tolerance: float = Field(0.0, ge=0.0, description="stop when the gradient norm falls to it")
     seed: int = Field(0, ge=0, description="of every random draw")
+
+
+class LmzConfig(Config):
+    """``wstar reproduce lmz``: sizes and seeds of every part of the reproduction."""
+
+    quick: bool = Field(False, description="sizes are small: for a look, not for the record")
+    seeds: list[int] = Field(min_length=1, description="of Figure 2: start and rows are drawn anew for each")
+    dim: int = Field(ge=2, description="d of Figure 2")
+    samples: int = Field(ge=1, description="N of Figure 2")
+    learning_rate: float = Field(gt=0.0, description="η, per particle, in every part")
+    wide: int = Field(ge=1, description="m of Figure 2 left")
+    wide_steps: int = Field(ge=1, description="steps of Figure 2 left")
+    narrow: int = Field(ge=1, description="m of Figure 2 right")
+    narrow_steps: int = Field(ge=1, description="steps of Figure 2 right")
+    dims: list[int] = Field(min_length=4, description="d of stage times and final loss: a fit needs four")
+    dim_seeds: list[int] = Field(min_length=1, description="runs at each d")
+    width_factor: int = Field(ge=1, description="m/d of these runs")
+    baseline_dims: list[int] = Field(min_length=1, description="d of the comparison with kernels and frozen features")
+    samples_per_square: int = Field(ge=1, description="N/d² of the comparison")
+    features: int = Field(ge=1, description="random features of the baselines that have them")
+    limit_dim: int = Field(ge=2, description="d of the comparison with the infinite width")
+    limit_particles: int = Field(ge=1, description="particles of the infinite width, before sign flips")
+    limit_widths: list[int] = Field(min_length=4, description="m that are compared with it")

@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from wstar.report.claims import claims_page
 from wstar.report.fit import fit_page
+from wstar.report.lmz import lmz_page
 from wstar.report.reading import FinishedRun, one_line, read_run
 from wstar.report.recover import recover_page
 from wstar.report.truncate import truncate_page
@@ -22,6 +23,7 @@ _PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {
     "recover": recover_page,
     "fit": fit_page,
     "truncate": truncate_page,
+    "lmz": lmz_page,
     "claims": claims_page,
 }
 

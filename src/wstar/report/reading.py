@@ -15,6 +15,7 @@ from wstar.report.numbers import thinned
 _RESULT = {
     "recover": ("teacher", "recovery", "stages", "epochs", "loss", "seconds"),
     "claims": ("verdicts", "quick", "seconds"),
+    "lmz": ("panels", "dimensions", "exponents", "baselines", "infinite_width", "quick", "seconds"),
     "truncate": ("teacher", "stages", "stage_times", "cosines", "tickets", "loss", "notices", "samples", "seconds"),
     "fit": ("target", "columns", "preprocessing", "scores", "directions", "linear", "predictions", "epochs", "seconds"),
 }

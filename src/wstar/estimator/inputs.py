@@ -1,0 +1,112 @@
+"""From columns in their own units to inputs that every direction costs the same in, and back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+# columns whose spread is the rounding of their mean are constant; eigenvalues below this share of the largest are none
+_CONSTANT, _RANK = 1e-13, 1e-10
+_BLOCK_ROWS = 8192
+
+
+def whitening(
+    correlation: Float[np.ndarray, "d d"], shrinkage: float
+) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
+    """``((C + s I)/(1 + s))^{-1/2}``, symmetric and zero where C is; also C's eigenvalues and eigenvectors.
+
+    ZG's theory has x ~ N(0, I): at ``s = 0`` a direction's cost does not depend on how the columns happen to be
+    correlated, at ``s = ∞`` columns stay as they are, and combinations of columns that hardly vary cost much.
+    """
+    eigenvalues, vectors = np.linalg.eigh(correlation)
+    present = eigenvalues > _RANK * max(float(eigenvalues[-1]), np.finfo(float).tiny)
+    eigenvalues = np.where(present, eigenvalues, 0.0)
+    stretch = np.ones_like(eigenvalues)
+    stretch[present] = (eigenvalues[present] / (1.0 + shrinkage) + shrinkage / (1.0 + shrinkage)) ** -0.5
+    return (vectors * np.where(present, stretch, 0.0)) @ vectors.T, eigenvalues, vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """``x = (W z, c)``: standardised columns z, guarded and whitened, and a constant that gives neurons thresholds.
+
+    Attributes:
+        mean, scale: weighted mean and standard deviation of the columns; scale 0 marks a constant column.
+        low, high: limits of z; what an unseen row has beyond them is moved to them, so that no prediction
+            extrapolates far.
+        matrix: W, (d, d).
+        constant: c.
+        eigenvalues, vectors: of the correlation matrix; 0 where columns are dependent.
+    """
+
+    mean: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+    low: Float[np.ndarray, " d"]
+    high: Float[np.ndarray, " d"]
+    matrix: Float[np.ndarray, "d d"]
+    constant: float
+    eigenvalues: Float[np.ndarray, " d"]
+    vectors: Float[np.ndarray, "d d"]
+
+    @classmethod
+    def fit(
+        cls,
+        X: Float[np.ndarray, "n d"],
+        weights: Float[np.ndarray, " n"],
+        shrinkage: float,
+        constant: float,
+        guard: float,
+    ) -> "Inputs":
+        """From rows with ``weights`` that sum to one; ``guard`` is in ranges of the column."""
+        mean = weights @ X
+        low, high = X.min(axis=0) - mean, X.max(axis=0) - mean
+        moments = np.zeros((X.shape[1],) * 2)
+        # columns at size one before they are squared: units of 1e200 would overflow
+        size = np.maximum(np.maximum(-low, high), np.finfo(float).tiny)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            centred = (X[start : start + _BLOCK_ROWS] - mean) / size
+            moments += (centred * weights[start : start + _BLOCK_ROWS, None]).T @ centred
+        spread = np.sqrt(np.diag(moments)) * size
+        varies = spread > _CONSTANT * (np.abs(mean) + size)
+        scale = np.where(varies, spread, 0.0)
+        unit = np.where(varies, size / np.where(varies, scale, 1.0), 0.0)
+        matrix, eigenvalues, vectors = whitening(moments * np.outer(unit, unit), shrinkage)
+        inverse = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
+        room = guard * (high - low)
+        return cls(
+            mean, scale, (low - room) * inverse, (high + room) * inverse, matrix, constant, eigenvalues, vectors
+        )
+
+    @property
+    def dim(self) -> int:
+        """Number of inputs, the constant counted."""
+        return len(self.mean) + 1
+
+    @property
+    def rank(self) -> int:
+        """Number of linear combinations of the columns that vary."""
+        return int(np.count_nonzero(self.eigenvalues))
+
+    @property
+    def inverse_scale(self) -> Float[np.ndarray, " d"]:
+        """``1/scale``, 0 for constant columns."""
+        varies = self.scale > 0.0
+        return np.where(varies, 1.0 / np.where(varies, self.scale, 1.0), 0.0)
+
+    def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """z, guarded."""
+        return np.clip((X - self.mean) * self.inverse_scale, self.low, self.high)
+
+    def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d1"]:
+        """x."""
+        inputs = np.empty((len(X), self.dim))
+        np.matmul(self.standardised(X), self.matrix, out=inputs[:, :-1])
+        inputs[:, -1] = self.constant
+        return inputs
+
+    def to_columns(
+        self, slopes: Float[np.ndarray, "m d1"]
+    ) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
+        """``w·x`` as ``g·columns + t``: the rows g and thresholds t of the rows w."""
+        gradients = slopes[:, :-1] @ self.matrix * self.inverse_scale
+        return gradients, slopes[:, -1] * self.constant - gradients @ self.mean
