@@ -1,5 +1,6 @@
 """``wstar truncate`` as a user types it: the folder, the page, going on after a kill, and wrong input."""
 
+import io
 import json
 import signal
 import subprocess
@@ -10,8 +11,10 @@ import warnings
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from rich.console import Console
 
 import wstar
+from wstar.algorithms.truncated_run import TruncatedProgress
 from wstar.cli.main import main
 from wstar.experiments.config import TruncateConfig
 from wstar.experiments.store import RunFolder
@@ -21,6 +24,7 @@ from wstar.networks.teacher import Teacher
 from wstar.report.page import write_report
 from wstar.report.reading import read_run
 from wstar.report.truncate import truncate_page
+from wstar.report.truncate_terminal import step_bar
 from wstar.theory.tensor_dynamics import gradient_by_order
 
 WSTAR = [sys.executable, "-c", "from wstar.cli.main import main; main()"]
@@ -230,3 +234,14 @@ def test_a_rate_that_diverges_is_stopped_and_shown(tmp_path, nans_allowed):
     assert result["reason"] == "diverged"
     assert any("lower learning_rate=50" in notice for notice in result["notices"])
     assert "The run diverged" in (run.path / "report.html").read_text()
+
+
+def test_the_bar_says_which_stage_and_how_many_steps():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with step_bar(console, shown=True) as told:
+        told(TruncatedProgress(2, 300, 1000, 0.1))
+    with step_bar(console, shown=False) as told:
+        assert told is None
+    drawn = console.file.getvalue()
+    assert "Stage 2" in drawn
+    assert "300 of 1,000 steps" in drawn

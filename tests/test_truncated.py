@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wstar
-from wstar.algorithms.mean_field import TruncatedStep, ceiling
+from wstar.algorithms.mean_field import TruncatedStep, aligned, ceiling
 from wstar.algorithms.three_stage import Checkpoint
 from wstar.algorithms.truncation import settling_steps, stage_one_steps, stage_two_steps, thresholds
 from wstar.kernels.activations import ABS, RELU, leaky_relu
@@ -142,6 +142,21 @@ def test_the_step_of_a_large_sample_is_the_population_step():
     assert np.abs(score).max() < 5.0
     sample = run(wstar.EmpiricalRisk(X, teacher(X), preprocessed=False), start=weights, n_steps=1, learning_rate=1.0)
     np.testing.assert_allclose(weights - sample.weights, rows.mean(axis=0), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", [ABS, RELU], ids=lambda a: a.name)
+@double_precision
+def test_rows_filled_up_with_zeros_give_the_same_step(activation):
+    risk, weights = sampled(dim=5, activation="relu"), jnp.asarray(wstar.gaussian_start(6, 5, seed=3))
+    wide = aligned(risk)
+    assert wide.dim == 8
+    assert aligned(wide) is wide
+    numbers = [jnp.asarray(x) for x in (0.4, 1e6, 1e6)]
+    (plain, norm), (same, same_norm) = (
+        jax.jit(lambda w, r=r: TruncatedStep(r, *numbers, activation)(MeanField(w)))(weights) for r in (risk, wide)
+    )
+    np.testing.assert_allclose(same.weights, plain.weights, rtol=1e-13, atol=1e-14)
+    assert float(same_norm) == pytest.approx(float(norm), rel=1e-12)
 
 
 # -------------------------------------------------------------------------------------------------- truncation

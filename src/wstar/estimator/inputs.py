@@ -73,9 +73,7 @@ class Inputs:
         matrix, eigenvalues, vectors = whitening(moments * np.outer(unit, unit), shrinkage)
         inverse = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
         room = guard * (high - low)
-        return cls(
-            mean, scale, (low - room) * inverse, (high + room) * inverse, matrix, constant, eigenvalues, vectors
-        )
+        return cls(mean, scale, (low - room) * inverse, (high + room) * inverse, matrix, constant, eigenvalues, vectors)
 
     @property
     def dim(self) -> int:
@@ -94,19 +92,23 @@ class Inputs:
         return np.where(varies, 1.0 / np.where(varies, self.scale, 1.0), 0.0)
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """z, guarded."""
+        """Standardised columns z of rows X, guarded."""
         return np.clip((X - self.mean) * self.inverse_scale, self.low, self.high)
 
     def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d1"]:
-        """x."""
+        """Inputs x of rows X."""
         inputs = np.empty((len(X), self.dim))
         np.matmul(self.standardised(X), self.matrix, out=inputs[:, :-1])
         inputs[:, -1] = self.constant
         return inputs
 
-    def to_columns(
-        self, slopes: Float[np.ndarray, "m d1"]
-    ) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
+    def whitened(self, gradients: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
+        """Rows that act on the columns, as unit rows on uncorrelated inputs: inner products are correlations."""
+        rows = (gradients * self.scale) @ (self.vectors * np.sqrt(self.eigenvalues))
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(length > 0.0, length, 1.0)
+
+    def to_columns(self, slopes: Float[np.ndarray, "m d1"]) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
         """``w·x`` as ``g·columns + t``: the rows g and thresholds t of the rows w."""
         gradients = slopes[:, :-1] @ self.matrix * self.inverse_scale
         return gradients, slopes[:, -1] * self.constant - gradients @ self.mean

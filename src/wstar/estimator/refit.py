@@ -17,8 +17,14 @@ _MOST_PARAMETERS = 0.5
 # only there so that a neuron without use cannot grow for ever
 _PENALTY = 1e-9
 _STEPS, _TOLERANCE = 150, 1e-10
+_PRUNING_STEPS, _PRUNING_TOLERANCE = 40, 1e-8
 # of the labels' variance: a fit below it is exact, and fewer neurons are then better
 _EXACT = 1e-8
+
+
+def joined_count(atoms: Atoms) -> int:
+    """Neurons that a refit starts from."""
+    return len(joined(atoms, _JOIN).masses) if len(atoms.masses) else 0
 
 
 def refit(problem: TableProblem, atoms: Atoms) -> tuple[TableProblem, Atoms] | None:
@@ -34,7 +40,7 @@ def refit(problem: TableProblem, atoms: Atoms) -> tuple[TableProblem, Atoms] | N
     room = _MOST_PARAMETERS * problem.count - problem.linear_freedom
     if not 0 < len(found.masses) <= min(_MOST_NEURONS, room / problem.n_free):
         return None
-    found = _prune(problem, _fitted(problem, found))
+    found = _fitted(problem, _prune(problem, _nearly_fitted(problem, found)))
     if not len(found.masses):
         return problem, found
     rivals = [(problem, found)]
@@ -58,16 +64,20 @@ def _fitted(problem: TableProblem, atoms: Atoms) -> Atoms:
     return polish(problem, atoms, _PENALTY, max_steps=_STEPS, tolerance=_TOLERANCE)
 
 
+def _nearly_fitted(problem: TableProblem, atoms: Atoms) -> Atoms:
+    return polish(problem, atoms, _PENALTY, max_steps=_PRUNING_STEPS, tolerance=_PRUNING_TOLERANCE)
+
+
 def _prune(problem: TableProblem, atoms: Atoms) -> Atoms:
     value = information_criterion(problem, atoms)
     while len(atoms.masses):
         rise = _rise_without(problem, atoms)
         # many at once where each is clearly noise, else the least
         price = problem.n_free * np.log(problem.count) / problem.count * max(problem.loss(atoms), 1e-300)
-        gone = rise < 0.1 * price
+        gone = rise < 0.3 * price
         if np.count_nonzero(gone) < 2 or gone.all():
             gone = np.arange(len(rise)) == rise.argmin()
-        fewer = _fitted(problem, Atoms(atoms.masses[~gone], atoms.directions[~gone]))
+        fewer = _nearly_fitted(problem, Atoms(atoms.masses[~gone], atoms.directions[~gone]))
         new_value = information_criterion(problem, fewer)
         if new_value > value:
             break

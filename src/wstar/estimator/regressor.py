@@ -21,10 +21,13 @@ _JOIN_ANGLE = 0.1
 class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
     """What both regressors share: checks, predictions, the learnt features and their names."""
 
+    networks_: tuple[TableNetwork, ...]
+    points_: list[Point]
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predictions (n,); columns beyond the guard are moved to it."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._columns(X)
         if not self.networks_:
             return np.full(len(X), self.intercept_)
         return np.mean([network(X) for network in self.networks_], axis=0)
@@ -32,13 +35,16 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Learnt features ``σ(X directionsᵀ + thresholds)``, (n, number of directions)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._columns(X)
         return self._neurons.features(X)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """``ridge0``, ``ridge1``, …; ``input_features`` is there for scikit-learn."""
         check_is_fitted(self)
         return np.array([f"ridge{i}" for i in range(len(self.masses_))], dtype=object)
+
+    def _columns(self, X: ArrayLike) -> np.ndarray:
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _plan(self) -> Plan:
         for name in ("n_steps", "patience"):
@@ -57,17 +63,14 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         )
 
     def _rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[np.ndarray, ...]:
-        """Checked rows, labels, counts without the rows of weight zero."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
+        """Checked rows, labels and counts."""
+        X, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, y_numeric=True))
+        y = y.astype(np.float64)
         counts = np.ones(len(y))
         if sample_weight is not None:
             counts = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             if not counts.sum() > 0.0:
                 raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
-            if not counts.all():
-                kept = counts > 0.0
-                X, y, counts = X[kept], y[kept], counts[kept]
         return X, y, counts
 
     def _standardised(self, y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -87,7 +90,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             f"y is {value:g} in all rows: nothing depends on any column, the prediction is that constant", stacklevel=3
         )
         d = X.shape[1]
-        self.networks_, self.points_ = (), []
+        self.networks_ = ()
         self._neurons = Neurons(np.zeros(0), np.zeros((0, d)), np.zeros(0), False)
         self.weight_decay_, self.alpha_ = np.inf, np.inf
         self._publish(np.zeros(d), value)
@@ -109,6 +112,18 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         self._neurons = Neurons(found.masses[order], found.directions[order], found.thresholds[order], found.relu)
         self.importances_ = spread[order]
         self._publish(linear, intercept)
+
+    def _stability(self) -> np.ndarray:
+        """Median over the other networks of the largest |cos| of their directions with each of ours."""
+        if len(self.networks_) < 2 or not len(self.masses_):
+            return np.full(len(self.masses_), np.nan)
+        reference = self.networks_[0].inputs
+        own = reference.whitened(self.directions_)
+        best = []
+        for network in self.networks_[1:]:
+            rows = reference.whitened(network.inputs.to_columns(network.atoms.directions)[0])
+            best.append(np.abs(own @ rows.T).max(axis=1, initial=0.0))
+        return np.median(best, axis=0)
 
     def _warn_of_leaks(self, X: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> None:
         """A column that is the target up to scale."""
@@ -202,7 +217,7 @@ class TwoLayerRegressor(TwoLayerBase):
         plan, rng = self._plan(), generator(self.random_state)
         if self.weight_decay is not None and not (np.isfinite(self.weight_decay) and self.weight_decay > 0.0):
             raise ValueError(f"weight_decay={self.weight_decay!r} must be finite and positive, or None")
-        X, y, counts = self._rows(X, y, sample_weight)
+        X, y, counts = positive_counts(*self._rows(X, y, sample_weight))
         labels, centre, scale = self._standardised(y, counts)
         if scale == 0.0:
             return self._no_neurons(X, centre)
@@ -222,6 +237,14 @@ class TwoLayerRegressor(TwoLayerBase):
     def _finish(self, point: Point, X: np.ndarray, counts: np.ndarray, centre: float, scale: float) -> None:
         self.weight_decay_, self.alpha_, self.refitted_ = point.weight_decay, point.problem.alpha, point.refitted
         self._take((TableNetwork.of(point.problem, point.atoms, centre, scale),), X, counts, 0.0)
+
+
+def positive_counts(X: np.ndarray, y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Without the rows of weight zero."""
+    if counts.all():
+        return X, y, counts
+    kept = counts > 0.0
+    return X[kept], y[kept], counts[kept]
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -154,6 +154,8 @@ _LOOKS = {
     "teacher": ("#686d74", "2 3"),
     "to its teacher neuron": ("#1f66b0", ""),
     "to zero": ("#9aa3af", ""),
+    "low order": ("#1f66b0", ""),
+    "high order": ("#d4650a", "5 4"),
 }
 
 

@@ -77,7 +77,7 @@ def stuck_sentences(result: Result) -> list[str]:
         last = [step for step in runs["last_waiting"] if step is not None]
         said.append(
             f"From samples with {where} (m = {panel['width']}), {runs['stuck']} of {len(runs['runs'])} runs stand as "
-            f"the paper describes after {count(panel['steps'])} steps (order 0 below 0.01; orders 2, 4 and 6 above 0.1), "
+            f"the paper describes after {count(panel['steps'])} steps (order 0 below 0.01, orders 2, 4, 6 above 0.1) "
             f"and {runs['waiting']} with orders 4 and 6 alone above 0.1; {runs['found']} have found every direction."
             + (f" Orders 4 and 6 are above 0.1 up to step {_span(last)}, by seed." if last else "")
         )

@@ -70,7 +70,7 @@ def stage_times(dimensions: list[dict[str, Any]], fits: dict[str, Any]) -> Figur
         hover = f"{name}: d = %{{x}}, step %{{y:,.0f}}<extra></extra>"
         data.append(_points(x, y, name, color, hover))
         data += _power(x, fits.get(key), color)
-    return {"data": data, "layout": layout(_dims(dimensions), axis("gradient steps", log=shown), legend=_below())}
+    return {"data": data, "layout": layout(_dims(dimensions), axis("gradient steps", log=shown), legend=_below(-0.28))}
 
 
 def final_loss(dimensions: list[dict[str, Any]], baselines: list[dict[str, Any]], fit: dict[str, Any] | None) -> Figure:
@@ -101,7 +101,7 @@ def final_loss(dimensions: list[dict[str, Any]], baselines: list[dict[str, Any]]
         data.append(
             line(ends, [level] * 2, "floors of order 0, 2, 4, 6", CONTRAST, line=stroke, hovertemplate=said, **first)
         )
-    return {"data": data, "layout": layout(_dims(dimensions), axis("d · L", log=shown), legend=_below())}
+    return {"data": data, "layout": layout(_dims(dimensions), axis("d · L", log=shown), legend=_below(-0.14))}
 
 
 def distance_against_steps(limit: dict[str, Any]) -> Figure:
@@ -156,6 +156,6 @@ def _dims(dimensions: list[dict[str, Any]]) -> dict[str, Any]:
     return axis("dimension d", log=dims, showgrid=False, tickvals=dims, ticktext=[str(dim) for dim in dims])
 
 
-def _below() -> dict[str, Any]:
-    """A legend of many entries stands under the chart."""
-    return {"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "font": {"color": INK, "size": 11}}
+def _below(y: float) -> dict[str, Any]:
+    """A legend of many entries stands under the chart, at ``y`` of its height."""
+    return {"orientation": "h", "x": 0, "y": y, "yanchor": "top", "font": {"color": INK, "size": 11}}

@@ -1,4 +1,4 @@
-"""ZG Figures 1–3, drawn from the curves that the claims computed."""
+"""ZG Figures 1–3 and LMZ Figure 2, drawn from the curves that the claims computed."""
 
 from typing import Any
 
@@ -54,4 +54,16 @@ def _lines(data: dict[str, Any]) -> Figure:
     return {"data": drawn, "layout": layout(axis(data["axes"][0]), axis(data["axes"][1]))}
 
 
-_DRAW = {"descent": _descent, "certificate": _lines, "spike": _lines}
+def _orders(data: dict[str, Any]) -> Figure:
+    """LMZ Figure 2: tensor losses along a run; low orders solid, high orders dashed."""
+    drawn = []
+    for k, curve in enumerate(data["curves"]):
+        low = curve["role"] == "low order"
+        looks = {"dash": "solid" if low else "dash", "width": 1 if k % 2 else 2}
+        hover = f"{curve['name']}: 10^%{{y:.2f}} at step 10^%{{x:.2f}}<extra></extra>"
+        color = ACCENT if low else CONTRAST
+        drawn.append(line(curve["x"], curve["y"], curve["name"], color, line=looks, hovertemplate=hover))
+    return {"data": drawn, "layout": layout(axis(data["axes"][0]), axis(data["axes"][1]))}
+
+
+_DRAW = {"descent": _descent, "certificate": _lines, "spike": _lines, "orders": _orders}

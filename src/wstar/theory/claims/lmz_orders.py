@@ -1,4 +1,4 @@
-"""LMZ Section 2 and Claims 3.1, 3.2: the loss and its gradient order by order, and what sign symmetry leaves of them."""
+"""LMZ Section 2 and Claims 3.1, 3.2: loss and gradient order by order, and what sign symmetry leaves of them."""
 
 from itertools import product
 from math import factorial
@@ -89,9 +89,8 @@ def gradient(claim: Claim, effort: Effort) -> Verdict:
     rng, errors = np.random.default_rng(effort.seed), []
     j = np.arange(_ORDERS // 2)
     energies = np.array([coefficient_energy(2 * int(k)) for k in j])
-    pull, shrink = 4.0 * j * energies, np.maximum(4.0 * j - 4.0, 0.0) * energies
-    pull[0] = 0.0
-    shrink[0] = -4.0 * energies[0]
+    # at order 0 nothing pulls, and −b'_0 = 4c_0 is LMZ's b_0
+    pull, shrink = 4.0 * j * energies, (4.0 * j - 4.0) * energies
     if effort.broken:
         shrink[1:] = pull[1:]
     for _ in range(effort.size(6, 60)):
@@ -113,8 +112,8 @@ def gradient(claim: Claim, effort: Effort) -> Verdict:
         # a neuron's pull on itself, where the series converges slowest: b_2j − b'_2j = 4 c_2j, and Σ c = 1
         own = np.arange(len(weights))
         along[own, own], across[own, own] = (0.0, 4.0) if not effort.broken else (0.0, 0.0)
-        field = risk.field(student, units)
-        closed = 2.0 * norms[:, None] * (field.values[:, None] * units + field.gradients)
+        values, gradients = risk.field(student, units)
+        closed = 2.0 * norms[:, None] * (values[:, None] * units + gradients)
         size = np.abs(closed).max()
         errors.append(np.abs(term(across, along) - closed).max() / size)
         for k, found in zip((2, 4, 6), gradient_by_order(risk, weights, (2, 4, 6)).gradients, strict=True):

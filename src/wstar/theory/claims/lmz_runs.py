@@ -24,7 +24,7 @@ from wstar.theory.tensor_dynamics import StageTimes, stage_times
 RATE = 0.3
 # neurons for each input; LMZ ask for 2 at least
 WIDTH = 3
-DIMS = (5, 8, 12, 18, 27, 40, 64)
+DIMS = (4, 6, 9, 14, 21, 32, 48)
 
 
 def target(dim: int, kappa: float = 1.0, rng: np.random.Generator | None = None) -> Teacher:
@@ -91,19 +91,23 @@ class LongRun:
 
 @lru_cache(maxsize=2)
 def long_runs(quick: bool, seed: int) -> tuple[LongRun, ...]:
-    """Runs at every d of :data:`DIMS`; two seeds (full: six) where one costs little, one at d = 64 (full: three)."""
+    """Runs at every d of :data:`DIMS`, full ones also at d = 72; two seeds each (full: six), one above d = 32."""
     found = []
-    for dim in DIMS:
+    for dim in DIMS if quick else (*DIMS, 72):
         n = stage_one_steps(dim, RATE) + stage_two_steps(dim, RATE)
-        records = tuple(int(s) for s in np.unique(np.geomspace(1, n, 90).round()))
         risk = PopulationRisk(target(dim), preprocessed=False)
-        seeds = (2 if quick else 6) if dim <= 40 else (1 if quick else 3)
+        seeds = 1 if dim > 32 else 2 if quick else 6
         for k in range(seeds):
             result = truncated_descent(
-                risk, WIDTH * dim, 10 * seed + k, None, RATE, record_weights=True, record_steps=records
+                risk, WIDTH * dim, 10 * seed + k, None, RATE, record_weights=True, record_steps=spaced(n, 90)
             )
             found.append(LongRun(dim, 10 * seed + k, result))
     return tuple(found)
+
+
+def spaced(last: int, n: int) -> tuple[int, ...]:
+    """About ``n`` steps up to ``last``, evenly spaced in their logarithm."""
+    return tuple(np.unique(np.geomspace(1, last, n).round()).astype(int).tolist())
 
 
 def runs(effort: Effort) -> tuple[LongRun, ...]:
@@ -113,7 +117,7 @@ def runs(effort: Effort) -> tuple[LongRun, ...]:
 
 def mean_by_dim(found: Sequence[LongRun], values: Sequence[float]) -> tuple[list[int], list[float]]:
     """Geometric mean over the seeds of each d."""
-    dims = sorted({run.dim for run in found})
+    dims: list[int] = sorted({run.dim for run in found})
     logs = np.log(np.asarray(values, dtype=float))
     members = [[k for k, run in enumerate(found) if run.dim == d] for d in dims]
     return dims, [float(np.exp(logs[m].mean())) for m in members]

@@ -1,4 +1,4 @@
-"""All claims: those of ZG by appendix, the ones that need no optimal measure first."""
+"""All claims: those of ZG by appendix, the ones that need no optimal measure first, then those of LMZ by section."""
 
 from wstar.theory.claims import (
     certificates,
@@ -7,6 +7,12 @@ from wstar.theory.claims import (
     hermite,
     identities,
     kernel,
+    lmz_final,
+    lmz_kernels,
+    lmz_orders,
+    lmz_pictures,
+    lmz_sampling,
+    lmz_stages,
     local,
     optima,
     pictures,
@@ -31,4 +37,10 @@ CLAIMS: tuple[Claim, ...] = (
     *training.CLAIMS,
     *close.CLAIMS,
     *pictures.CLAIMS,
+    *lmz_orders.CLAIMS,
+    *lmz_sampling.CLAIMS,
+    *lmz_stages.CLAIMS,
+    *lmz_final.CLAIMS,
+    *lmz_kernels.CLAIMS,
+    *lmz_pictures.CLAIMS,
 )

@@ -202,7 +202,8 @@ def width_against_rank(claim: Claim, effort: Effort) -> Verdict:
         seen = rank + 2 if effort.broken else rank
         nets = np.geomspace(0.04, 1.5, effort.size(8, 14))
         most = int(40.0 / nets[0] ** (seen - 1))
-        needed = [_neurons_needed(rng, seen, nets, most) for _ in range(3 if effort.broken else effort.size(7, 25))]
+        draws = 3 if effort.broken else effort.size(7, 25 if rank < 4 else 5)
+        needed = [_neurons_needed(rng, seen, nets, most) for _ in range(draws)]
         medians = np.median(needed, axis=0)
         # a net that half of the starts never reach is left out; those that took all neurons would bend the line
         kept = medians < most

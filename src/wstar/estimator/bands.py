@@ -1,0 +1,76 @@
+"""What resampling says about a fit: how far directions turn and curves move (Efron's bootstrap)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from wstar.estimator.fitting import Point
+from wstar.estimator.inputs import Inputs
+from wstar.estimator.network import Neurons, TableNetwork, neurons_of
+from wstar.estimator.polish import polish
+from wstar.estimator.problem import TableProblem
+
+_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """Neurons of B fits to rows drawn with replacement, each matched to the neuron of the fit nearest to it.
+
+    Attributes:
+        cosines: (B, K), size of the correlation of the projections on matched directions.
+        masses, thresholds: (B, K), turned as the fit's neurons are.
+        relu: the fit's activation.
+    """
+
+    cosines: Float[np.ndarray, "B K"]
+    masses: Float[np.ndarray, "B K"]
+    thresholds: Float[np.ndarray, "B K"]
+    relu: bool
+
+    def band(
+        self, neuron: int, projection: Float[np.ndarray, " t"], level: float = 0.9
+    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+        """Pointwise lower and upper limits of ``mass σ(t + threshold)`` of one neuron: percentiles over resamples."""
+        pre = projection[None, :] + self.thresholds[:, neuron, None]
+        curves = self.masses[:, neuron, None] * (np.maximum(pre, 0.0) if self.relu else np.abs(pre))
+        low, high = np.quantile(curves, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        return low, high
+
+
+def resample(
+    point: Point, ours: Neurons, centre: float, scale: float, n_resamples: int, rng: np.random.Generator
+) -> Resamples:
+    """Polish the point's neurons on resampled rows, ``n_resamples`` times."""
+    problem, reference = point.problem, point.problem.inputs
+    found = []
+    for _ in range(n_resamples):
+        counts = rng.multinomial(len(problem.labels), problem.weights)
+        drawn = counts > 0
+        other = TableProblem(
+            reference,
+            problem.columns[drawn],
+            problem.labels[drawn],
+            counts[drawn] / counts.sum(),
+            problem.count,
+            problem.alpha,
+            problem.relu,
+            problem.thresholds,
+        )
+        atoms = polish(other, point.atoms, 1e-9 if point.refitted else point.weight_decay, max_steps=_STEPS)
+        network = TableNetwork.of(other, atoms, centre, scale)
+        found.append(_matched(neurons_of((network,), reference, 0.0)[0], ours, reference))
+    cosines, masses, thresholds = (np.array(part) for part in zip(*found, strict=True))
+    return Resamples(cosines, masses, thresholds, ours.relu)
+
+
+def _matched(theirs: Neurons, ours: Neurons, reference: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    k = len(ours.masses)
+    if not len(theirs.masses):
+        return np.zeros(k), np.zeros(k), np.zeros(k)
+    cosines = reference.whitened(ours.directions) @ reference.whitened(theirs.directions).T
+    opposed = np.sign(ours.masses)[:, None] != np.sign(theirs.masses)
+    nearest = np.where(opposed, -1.0, cosines if ours.relu else np.abs(cosines)).argmax(axis=1)
+    signs = np.where(cosines[np.arange(k), nearest] < 0.0, -1.0, 1.0)
+    return np.abs(cosines[np.arange(k), nearest]), theirs.masses[nearest], signs * theirs.thresholds[nearest]

@@ -1,0 +1,63 @@
+"""Folds that depend on the rows' values alone: equal rows stay together, order and repetition change nothing."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+Split = tuple[Int[np.ndarray, " train"], Int[np.ndarray, " held"]]
+
+
+def fold_of_rows(
+    X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], n_folds: int, rng: np.random.Generator
+) -> Int[np.ndarray, " n"]:
+    """Fold of every row, balanced over the labels: each run of ``n_folds`` distinct rows next in order is dealt out.
+
+    Rows that are equal in columns and label share a fold: a copy in the training rows would give its twin away, and
+    an integer weight does what repetition does.
+    """
+    order = np.lexsort((*X.T[::-1], labels))
+    sorted_X, sorted_labels = X[order], labels[order]
+    new = np.ones(len(labels), dtype=bool)
+    new[1:] = (sorted_labels[1:] != sorted_labels[:-1]) | (sorted_X[1:] != sorted_X[:-1]).any(axis=1)
+    distinct = np.cumsum(new) - 1
+    n_runs = -(-(int(distinct[-1]) + 1) // n_folds)
+    dealt = rng.permuted(np.tile(np.arange(n_folds), (n_runs, 1)), axis=1).ravel()
+    folds = np.empty(len(labels), dtype=int)
+    folds[order] = dealt[distinct]
+    return folds
+
+
+def splits_by_value(
+    n_folds: int, X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], rng: np.random.Generator
+) -> list[Split]:
+    """Training and held-out rows of the folds of :func:`fold_of_rows`; fewer than asked for where rows are few.
+
+    Raises:
+        ValueError: fewer than two folds asked for.
+    """
+    if n_folds < 2:
+        raise ValueError(f"cv={n_folds} must be at least 2 folds")
+    folds = fold_of_rows(X, labels, n_folds, rng)
+    present = np.unique(folds)
+    return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in present]
+
+
+def given_splits(
+    cv: Any, X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], kept: Bool[np.ndarray, " n"]
+) -> list[Split]:
+    """Splits of a scikit-learn splitter, or an iterable of splits, as indices into the rows that are ``kept``.
+
+    Raises:
+        ValueError: fewer than two splits, or one of them without rows.
+    """
+    place = np.cumsum(kept) - 1
+    found = []
+    for pair in cv.split(X, labels) if hasattr(cv, "split") else cv:
+        train, held_out = (np.arange(len(X))[np.asarray(part)] for part in pair)
+        found.append((place[train[kept[train]]], place[held_out[kept[held_out]]]))
+    if len(found) < 2:
+        raise ValueError(f"cv gives {len(found)} splits: at least 2 are needed")
+    if not all(len(train) and len(held_out) for train, held_out in found):
+        raise ValueError("cv gives a split without rows of positive weight to train on or to hold out")
+    return found
