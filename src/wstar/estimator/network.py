@@ -12,6 +12,16 @@ from wstar.estimator.problem import TableProblem
 _BLOCK_ENTRIES = 2**20
 
 
+def carried(atoms: Atoms, before: Inputs, after: Inputs) -> Atoms:
+    """The same neurons in the coordinates of other inputs."""
+    if before is after or not len(atoms.masses):
+        return atoms
+    rows = after.from_columns(*before.to_columns(atoms.directions))
+    length = np.linalg.norm(rows, axis=1)
+    kept = length > 0.0
+    return Atoms((atoms.masses * length)[kept], rows[kept] / length[kept, None])
+
+
 @dataclass(frozen=True, eq=False)
 class TableNetwork:
     """``b + l·x + Σ c_i σ(u_i·x)`` on inputs ``x`` of guarded columns, in the labels' unit."""

@@ -107,7 +107,7 @@ def _towards(points: Float[np.ndarray, "p d1"], gradient: Float[np.ndarray, "p d
 
 def _highest(
     points: Float[np.ndarray, "p d1"], values: Float[np.ndarray, " p"], most: int
-) -> tuple[Float[np.ndarray, "p d1"], Float[np.ndarray, " p"]]:
+) -> tuple[Float[np.ndarray, "q d1"], Float[np.ndarray, " q"]]:
     order = np.argsort(-np.abs(values), kind="stable")
     order = order[distinct(points[order], even=True, chord=_APART)][:most]
     return points[order], values[order]

@@ -11,6 +11,7 @@ def describe(
     neurons: Neurons,
     importances: np.ndarray,
     linear: np.ndarray,
+    mean: np.ndarray,
     scale: np.ndarray,
     names: list[str],
     remarks: list[str],
@@ -23,18 +24,20 @@ def describe(
         lines.append(f"Linear part, for one standard deviation of a column: {_terms(slopes, names)}.")
     else:
         lines.append("No linear part.")
-    if not len(neurons.masses):
+    if len(neurons.masses):
+        lines.append("Columns below are centred and scaled to one standard deviation.")
+    else:
         lines.append("No direction beyond it: the fit is linear.")
     shares = importances / importances.sum() if importances.sum() > 0.0 else importances
     for i in range(min(len(neurons.masses), _MOST_NEURONS)):
         rows = neurons.directions[i] * scale
         sign = np.sign(rows[np.abs(rows).argmax()]) if not neurons.relu else 1.0
-        threshold = sign * neurons.thresholds[i]
+        threshold = sign * (neurons.thresholds[i] + neurons.directions[i] @ mean)
         steady = "" if stability is None or np.isnan(stability[i]) else f", |cos| over the folds {stability[i]:.3f}"
         lines.append(
             f"{i + 1}. {neurons.masses[i]:+.4g} · {'max(t, 0)' if neurons.relu else '|t|'} with t = "
-            f"{_terms(sign * rows, names)} {'+' if threshold >= 0 else '−'} {abs(threshold):.3g} (columns centred at 0 "
-            f"in their own units, scaled to one standard deviation): {100 * shares[i]:.0f} % of the bends{steady}."
+            f"{_terms(sign * rows, names)} {'+' if threshold >= 0 else '−'} {abs(threshold):.3g}: "
+            f"{100 * shares[i]:.0f} % of the bends{steady}."
         )
     if len(neurons.masses) > _MOST_NEURONS:
         lines.append(f"{len(neurons.masses) - _MOST_NEURONS} more neurons, each of less weight.")

@@ -26,7 +26,7 @@ def claims_page(run: FinishedRun) -> Page:
     drawn = {f"claim-{k}": figure for k, row in enumerate(rows) if (figure := claim_figure(row)) is not None}
     return {
         "headline": headline(rows),
-        "lead": "Each verdict is computed from numbers of this run, and each check says “fails” on a broken input.",
+        "lead": "Each verdict is computed from numbers of this run, and no check says “holds” on a broken input.",
         "eyebrow": ", ".join(_PAPERS[paper] for paper in _PAPERS if any(row["paper"] == paper for row in rows)),
         "notices": [],
         "facts": _facts(run.result, rows),

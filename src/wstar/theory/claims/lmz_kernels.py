@@ -15,7 +15,7 @@ from wstar.risks.population import PopulationRisk
 from wstar.theory.claims.lmz_runs import RATE, target
 from wstar.theory.claims.verdict import Claim, Effort, Verdict
 
-_TEST_ROWS = 10_000
+_TEST_ROWS = 5_000
 
 
 def order_floor(order: int) -> float:
@@ -43,7 +43,7 @@ def kernels(claim: Claim, effort: Effort) -> Verdict:
     """
     rng, ratios = np.random.default_rng(effort.seed), []
     seen: dict[str, list[float]] = {}
-    for dim in (8,) if effort.broken else (8, 12, 18) if effort.quick else (8, 12, 18, 27, 40):
+    for dim in (8,) if effort.broken else (8, 12, 16) if effort.quick else (8, 12, 18, 27, 40):
         teacher = target(dim)
         new = rng.standard_normal((_TEST_ROWS, dim))
         for n in (dim**2, 4 * dim**2):
@@ -55,7 +55,7 @@ def kernels(claim: Claim, effort: Effort) -> Verdict:
                 ratios.append(order_floor(4) / dim / error)
                 seen.setdefault(name, []).append(dim * error)
     spread = ", ".join(f"{name} {min(v):.3f} to {max(v):.3f}" for name, v in seen.items())
-    dim = 18
+    dim = 16
     trained = truncated_descent(PopulationRisk(target(dim), preprocessed=False), 3 * dim, 0, None, RATE).trajectory
     note = (
         f"d·L: {spread}; floors of order 0, 2, 4: {order_floor(0):.3f}, {order_floor(2):.3f}, {order_floor(4):.4f}; "

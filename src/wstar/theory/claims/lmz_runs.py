@@ -24,7 +24,7 @@ from wstar.theory.tensor_dynamics import StageTimes, stage_times
 RATE = 0.3
 # neurons for each input; LMZ ask for 2 at least
 WIDTH = 3
-DIMS = (4, 6, 9, 14, 21, 32, 48)
+DIMS = (5, 8, 12, 18, 27, 40, 64)
 
 
 def target(dim: int, kappa: float = 1.0, rng: np.random.Generator | None = None) -> Teacher:
@@ -34,9 +34,9 @@ def target(dim: int, kappa: float = 1.0, rng: np.random.Generator | None = None)
 
 
 def plateau_scale(dims: Sequence[int] | Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """``d²/log d``."""
+    """``d²/log m``: LMZ's log d is the logarithm of a width poly(d), and comes from the largest of m coordinates."""
     d = np.asarray(dims, dtype=float)
-    return d**2 / np.log(d)
+    return d**2 / np.log(WIDTH * d)
 
 
 def settling_scale(dims: Sequence[int] | Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -81,7 +81,7 @@ class LongRun:
 
     def at(self, time: float) -> int:
         """The first record at or after ηt = ``time``."""
-        return int(min(np.searchsorted(RATE * self.steps, time), len(self.steps) - 1))
+        return min(int(np.searchsorted(RATE * self.steps, time)), len(self.steps) - 1)
 
     @property
     def second_stage(self) -> int:
@@ -91,12 +91,12 @@ class LongRun:
 
 @lru_cache(maxsize=2)
 def long_runs(quick: bool, seed: int) -> tuple[LongRun, ...]:
-    """Runs at every d of :data:`DIMS`, full ones also at d = 72; two seeds each (full: six), one above d = 32."""
+    """Runs at every d of :data:`DIMS`, two seeds each (full: six), one at d = 64 (full: three)."""
     found = []
-    for dim in DIMS if quick else (*DIMS, 72):
+    for dim in DIMS:
         n = stage_one_steps(dim, RATE) + stage_two_steps(dim, RATE)
         risk = PopulationRisk(target(dim), preprocessed=False)
-        seeds = 1 if dim > 32 else 2 if quick else 6
+        seeds = (2 if quick else 6) if dim <= 40 else 1 if quick else 3
         for k in range(seeds):
             result = truncated_descent(
                 risk, WIDTH * dim, 10 * seed + k, None, RATE, record_weights=True, record_steps=spaced(n, 90)
@@ -107,7 +107,8 @@ def long_runs(quick: bool, seed: int) -> tuple[LongRun, ...]:
 
 def spaced(last: int, n: int) -> tuple[int, ...]:
     """About ``n`` steps up to ``last``, evenly spaced in their logarithm."""
-    return tuple(np.unique(np.geomspace(1, last, n).round()).astype(int).tolist())
+    steps: list[int] = np.unique(np.geomspace(1, last, n).round()).astype(int).tolist()
+    return tuple(steps)
 
 
 def runs(effort: Effort) -> tuple[LongRun, ...]:

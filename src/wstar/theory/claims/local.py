@@ -84,7 +84,9 @@ def third_part(claim: Claim, effort: Effort) -> Verdict:
 
 def average_neurons(claim: Claim, effort: Effort) -> Verdict:
     """Largest error among networks of a given ζ/λ, against w*_i and a*_i w*_i. Broken: an output has the other sign."""
-    axes, networks, printed, corrected = ("ζ/λ", "‖v − a*w*‖"), local(effort), [], []
+    axes, networks = ("ζ/λ", "‖v − a*w*‖"), local(effort)
+    printed: list[Verdict] = []
+    corrected: list[Verdict] = []
     for scene in scenes(effort.quick, effort.seed):
         # one teacher at a time: the error is ‖p‖-fold, and must not be mixed between teachers
         mine, target = [near for near in networks if near.scene is scene], scene.teacher.weights
