@@ -30,10 +30,10 @@ def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
 
 @pytest.fixture(scope="module")
 def bent():
-    """400 rows, y = |x0 + x1| − max(x2, 0) + 0.05 noise."""
+    """400 rows, y = |x0 + x1| − max(x2, 0) + x3 + 0.05 noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6))
-    truth = np.abs(X[:, 0] + X[:, 1]) - np.maximum(X[:, 2], 0.0)
+    truth = np.abs(X[:, 0] + X[:, 1]) - np.maximum(X[:, 2], 0.0) + X[:, 3]
     return SimpleNamespace(X=X, y=truth + 0.05 * rng.normal(size=400), truth=truth)
 
 
@@ -195,7 +195,6 @@ def test_hard_tables_run(regressor):
         ({"n_steps": 0}, "n_steps=0"),
         ({"guard": -1.0}, "guard=-1.0"),
         ({"threshold_scale": 0.0}, "threshold_scale=0.0"),
-        ({"random_state": "seed"}, "random_state='seed'"),
     ],
 )
 def test_bad_parameters_are_named(bent, regressor, change, message):
@@ -207,7 +206,7 @@ def test_bad_parameters_are_named(bent, regressor, change, message):
 def test_bad_rows_are_named(bent, regressor):
     with pytest.raises(ValueError, match="NaN"):
         regressor().fit(np.where(bent.X > 2.5, np.nan, bent.X), bent.y)
-    with pytest.raises(ValueError, match="zero for every row"):
+    with pytest.raises(ValueError, match="zero"):
         regressor().fit(bent.X, bent.y, sample_weight=np.zeros(400))
     with pytest.raises(ValueError, match="1d array"):
         regressor().fit(bent.X, np.column_stack([bent.y, bent.y]))
@@ -290,7 +289,7 @@ def test_bands_hold_the_truth(bent, fitted):
     bands = fitted.bootstrap(bent.X, bent.y, n_resamples=40)
     at = int(np.argmax(fitted.masses_))
     masses = bands.masses[:, at]
-    assert abs(masses.mean() - np.sqrt(2.0) * np.std(bent.X @ [1, 1, 0, 0, 0, 0]) / np.sqrt(2.0)) < 4.0 * masses.std()
+    assert abs(masses.mean() - np.std(bent.X[:, 0] + bent.X[:, 1])) < 4.0 * masses.std()
     low, high = bands.band(at, np.linspace(-2.0, 2.0, 9))
     assert (low <= high).all()
     assert (np.median(bands.cosines, axis=0) > 0.99).all()

@@ -241,7 +241,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         centre = float(shares @ unit)
         spread = float(np.sqrt(shares @ (unit - centre) ** 2))
         if spread <= 1e-13:
-            return y, size * centre, 0.0
+            return y, float(y[0]), 0.0
         return (unit - centre) / spread, size * centre, size * spread
 
     def _no_neurons(self, X: np.ndarray, value: float) -> None:

@@ -125,7 +125,7 @@ def finished(point: Point, problem: TableProblem) -> Point:
     whole = problem
     if point.refitted:
         own = point.problem
-        whole = problem.restricted(linear=np.isfinite(own.alpha), thresholds=own.thresholds, relu=own.relu)
+        whole = problem.restricted(linear=bool(np.isfinite(own.alpha)), thresholds=own.thresholds, relu=own.relu)
     decay = 1e-12 if point.refitted else point.weight_decay
     steps = _FINAL_STEPS if len(whole.labels) <= ROWS_ON_PATH else _FINAL_STEPS // 10
     start = carried(point.atoms, point.problem.inputs, whole.inputs)
