@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -15,7 +14,7 @@ from wstar.algorithms.measure_problem import Atoms
 from wstar.estimator.bands import Resamples, resample
 from wstar.estimator.certificate import Certificate, certify
 from wstar.estimator.fitting import Plan, Point
-from wstar.estimator.inputs import Inputs
+from wstar.estimator.inputs import Inputs, nine_digits
 from wstar.estimator.network import Neurons, TableNetwork, carried, neurons_of
 from wstar.estimator.problem import TableProblem
 from wstar.estimator.support import supported
@@ -51,7 +50,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
     robust: bool
     certify_fit: bool
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "TwoLayerBase":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TwoLayerBase":
         """Fit to rows X (n, d) and labels y (n,); a weight k counts as k equal rows.
 
         Raises:
@@ -116,7 +115,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             scale,
         )
 
-    def certify(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate | None:
+    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate | None:
         """How far the penalised network at ``weight_decay_`` is from the best of any width, on the training rows.
 
         None without neurons to penalise. See :class:`Certificate`.
@@ -124,15 +123,13 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._certified(self._columns(X), np.asarray(y), sample_weight)
 
-    def _certified(self, X: np.ndarray, y: ArrayLike, sample_weight: ArrayLike | None) -> Certificate | None:
+    def _certified(self, X: np.ndarray, y: Any, sample_weight: Any) -> Certificate | None:
         if not np.isfinite(self.weight_decay_):
             return None
         problem = self._problem(X, y, sample_weight, penalised=True)
         return certify(problem, self._kept.penalised, self.weight_decay_, np.random.default_rng(0))
 
-    def bootstrap(
-        self, X: ArrayLike, y: ArrayLike, n_resamples: int = 50, sample_weight: ArrayLike | None = None, seed: int = 0
-    ) -> Resamples:
+    def bootstrap(self, X: Any, y: Any, n_resamples: int = 50, sample_weight: Any = None, seed: int = 0) -> Resamples:
         """The neurons polished on ``n_resamples`` tables drawn from the training rows; see :class:`Resamples`.
 
         Raises:
@@ -147,9 +144,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             rng = np.random.default_rng(seed)
             return resample(point, self._plan(), self._neurons, kept.centre, kept.scale, n_resamples, rng)
 
-    def _problem(
-        self, X: np.ndarray, y: ArrayLike, sample_weight: ArrayLike | None, *, penalised: bool
-    ) -> TableProblem:
+    def _problem(self, X: np.ndarray, y: Any, sample_weight: Any, *, penalised: bool) -> TableProblem:
         kept = self._kept
         labels = (np.asarray(y, dtype=float).reshape(len(X)) - kept.centre) / kept.scale
         counts = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -181,7 +176,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             self._neurons, self.importances_, self.linear_, inputs.mean, inputs.scale, names, remarks, self._stability()
         )
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Predictions (n,); columns beyond the guard are moved to it."""
         check_is_fitted(self)
         return self._predicted(self._columns(X))
@@ -191,18 +186,18 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             return np.full(len(X), self.intercept_)
         return np.mean([network(X) for network in self.networks_], axis=0)
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Learnt features ``σ(X directionsᵀ + thresholds)``, (n, number of directions)."""
         check_is_fitted(self)
         X = self._columns(X)
         return self._neurons.features(X)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """``ridge0``, ``ridge1``, …; ``input_features`` is there for scikit-learn."""
         check_is_fitted(self)
         return np.array([f"ridge{i}" for i in range(len(self.masses_))], dtype=object)
 
-    def _columns(self, X: ArrayLike) -> np.ndarray:
+    def _columns(self, X: Any) -> np.ndarray:
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _plan(self) -> Plan:
@@ -221,7 +216,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
             int(self.n_steps), float(self.ratio), float(self.shrinkage), float(self.threshold_scale), float(self.guard)
         )
 
-    def _rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[np.ndarray, ...]:
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ...]:
         """Checked rows, labels and counts."""
         X, y = (np.asarray(part) for part in validate_data(self, X, y, dtype=np.float64, y_numeric=True))
         y = y.astype(np.float64)
@@ -242,7 +237,7 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         spread = float(np.sqrt(shares @ (unit - centre) ** 2))
         if spread <= 1e-13:
             return y, float(y[0]), 0.0
-        return (unit - centre) / spread, size * centre, size * spread
+        return nine_digits((unit - centre) / spread), size * centre, size * spread
 
     def _no_neurons(self, X: np.ndarray, value: float) -> None:
         warnings.warn(

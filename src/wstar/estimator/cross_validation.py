@@ -76,22 +76,22 @@ class TwoLayerRegressorCV(TwoLayerBase):
         self,
         cv: Any = 5,
         *,
-        one_standard_error: bool = False,
-        average: bool = True,
-        n_jobs: int | None = None,
-        refit: bool = True,
-        n_steps: int = 20,
-        ratio: float = 0.6,
-        patience: int = 4,
-        shrinkage: float = 30.0,
-        threshold_scale: float = 2.0,
-        guard: float = 0.25,
-        robust: bool = False,
-        certify_fit: bool = False,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: bool = False,
+        one_standard_error: Any = False,
+        average: Any = True,
+        n_jobs: Any = None,
+        refit: Any = True,
+        n_steps: Any = 20,
+        ratio: Any = 0.6,
+        patience: Any = 4,
+        shrinkage: Any = 30.0,
+        threshold_scale: Any = 2.0,
+        guard: Any = 0.25,
+        robust: Any = False,
+        certify_fit: Any = False,
+        random_state: Any = None,
+        verbose: Any = False,
     ) -> None:
-        """See the class."""
+        """See the class. Nothing is checked here: scikit-learn sets parameters at any time, ``fit`` looks at them."""
         self.cv = cv
         self.one_standard_error = one_standard_error
         self.average = average
@@ -218,7 +218,7 @@ class TwoLayerRegressorCV(TwoLayerBase):
                 return False
             excess = one.errors - best.errors
             mean = float(shares @ excess)
-            return mean <= np.sqrt(float(shares**2 @ (excess - mean) ** 2))
+            return mean <= float(np.sqrt(shares**2 @ (excess - mean) ** 2))
 
         return min(filter(within, candidates), key=lambda one: one.whole.freedom)
 

@@ -19,7 +19,7 @@ from wstar.estimator.refit import joined_count, refit
 ROWS_ON_PATH = 50_000
 # a neuron that was searched for costs more than its parameters (Friedman's MARS charges 2 to 4 for a basis function),
 # the more so when nothing holds it back
-_PENALISED_PRICE, _REFITTED_PRICE = 1.25, 2.5
+_PENALISED_PRICE, _REFITTED_PRICE = 1.25, 1.5
 # of the labels' variance: what is left when nothing is left to explain
 _EXHAUSTED = 1e-10
 _FINAL_STEPS, _FINAL_TOLERANCE = 500, 1e-15

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-Split = tuple[Int[np.ndarray, " train"], Int[np.ndarray, " held"]]
+Split = tuple[Int[np.ndarray, "..."], Int[np.ndarray, "..."]]
 
 
 def fold_of_rows(

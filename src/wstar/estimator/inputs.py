@@ -26,6 +26,14 @@ def whitening(
     return (vectors * np.where(present, stretch, 0.0)) @ vectors.T, eigenvalues, vectors
 
 
+def nine_digits(standardised: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Rounded to multiples of 2⁻³⁰: other units of a column then give the same numbers to the last bit.
+
+    A path makes decisions, and rounding of 1e-16 could turn one of them.
+    """
+    return np.rint(standardised * 2.0**30) * 2.0**-30
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """``x = (W z, c)``: standardised columns z, guarded and whitened, and a constant that gives neurons thresholds.
@@ -60,18 +68,20 @@ class Inputs:
         """From rows with ``weights`` that sum to one; ``guard`` is in ranges of the column."""
         mean = weights @ X
         low, high = X.min(axis=0) - mean, X.max(axis=0) - mean
-        moments = np.zeros((X.shape[1],) * 2)
+        squares, moments = np.zeros(X.shape[1]), np.zeros((X.shape[1],) * 2)
         # columns at size one before they are squared: units of 1e200 would overflow
         size = np.maximum(np.maximum(-low, high), np.finfo(float).tiny)
-        for start in range(0, len(X), _BLOCK_ROWS):
-            centred = (X[start : start + _BLOCK_ROWS] - mean) / size
-            moments += (centred * weights[start : start + _BLOCK_ROWS, None]).T @ centred
-        spread = np.sqrt(np.diag(moments)) * size
+        blocks = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(X), _BLOCK_ROWS)]
+        for rows in blocks:
+            squares += weights[rows] @ ((X[rows] - mean) / size) ** 2
+        spread = np.sqrt(squares) * size
         varies = spread > _CONSTANT * (np.abs(mean) + size)
         scale = np.where(varies, spread, 0.0)
-        unit = np.where(varies, size / np.where(varies, scale, 1.0), 0.0)
-        matrix, eigenvalues, vectors = whitening(moments * np.outer(unit, unit), shrinkage)
         inverse = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
+        for rows in blocks:
+            z = nine_digits((X[rows] - mean) * inverse)
+            moments += (z * weights[rows, None]).T @ z
+        matrix, eigenvalues, vectors = whitening(moments, shrinkage)
         room = guard * (high - low)
         return cls(mean, scale, (low - room) * inverse, (high + room) * inverse, matrix, constant, eigenvalues, vectors)
 
@@ -93,7 +103,7 @@ class Inputs:
 
     def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardised columns z of rows X, guarded."""
-        return np.clip((X - self.mean) * self.inverse_scale, self.low, self.high)
+        return nine_digits(np.clip((X - self.mean) * self.inverse_scale, self.low, self.high))
 
     def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d1"]:
         """Inputs x of rows X."""

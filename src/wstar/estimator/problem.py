@@ -14,6 +14,8 @@ from wstar.estimator.inputs import Inputs
 # inputs are kept where they have at most this many entries (64 MB), otherwise made again block by block
 _KEPT_ENTRIES = 2**23
 _BLOCK_ENTRIES = 2**18
+# below every penalty, above the rounding of dependent columns' eigenvalues
+_UNPENALISED = 1e-9
 _ALPHAS = 10.0 ** np.arange(-6.0, 3.01, 0.25)
 
 
@@ -91,8 +93,8 @@ class TableProblem:
         return np.append(self.inputs.eigenvalues * stretch**2, self.inputs.constant**2)
 
     def restricted(self, *, linear: bool, thresholds: bool, relu: bool) -> "TableProblem":
-        """The same rows with or without linear part, thresholds and ReLU."""
-        other = replace(self, alpha=self.alpha if linear else np.inf, relu=relu, thresholds=thresholds)
+        """The same rows with an unpenalised linear part or none, with or without thresholds and ReLU."""
+        other = replace(self, alpha=_UNPENALISED if linear else np.inf, relu=relu, thresholds=thresholds)
         if "_kept" in self.__dict__:
             other.__dict__["_kept"] = self._kept
         return other

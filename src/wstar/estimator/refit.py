@@ -36,6 +36,7 @@ def refit(problem: TableProblem, atoms: Atoms) -> tuple[TableProblem, Atoms] | N
     Source: Schwarz, Estimating the dimension of a model (1978); Denoyelle, Duval, Peyré and Soubies, The sliding
     Frank–Wolfe algorithm (2019) for the joint fit.
     """
+    problem = problem.restricted(linear=True, thresholds=True, relu=False)
     found = joined(atoms, _JOIN) if len(atoms.masses) else atoms
     room = _MOST_PARAMETERS * problem.count - problem.linear_freedom
     if not 0 < len(found.masses) <= min(_MOST_NEURONS, room / problem.n_free):

@@ -51,21 +51,21 @@ class TwoLayerRegressor(TwoLayerBase):
 
     def __init__(
         self,
-        weight_decay: float | None = None,
+        weight_decay: Any = None,
         *,
-        refit: bool = True,
-        n_steps: int = 16,
-        ratio: float = 0.6,
-        patience: int = 4,
-        shrinkage: float = 30.0,
-        threshold_scale: float = 2.0,
-        guard: float = 0.25,
-        robust: bool = False,
-        certify_fit: bool = False,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: bool = False,
+        refit: Any = True,
+        n_steps: Any = 16,
+        ratio: Any = 0.6,
+        patience: Any = 4,
+        shrinkage: Any = 30.0,
+        threshold_scale: Any = 2.0,
+        guard: Any = 0.25,
+        robust: Any = False,
+        certify_fit: Any = False,
+        random_state: Any = None,
+        verbose: Any = False,
     ) -> None:
-        """See the class."""
+        """See the class. Nothing is checked here: scikit-learn sets parameters at any time, ``fit`` looks at them."""
         self.weight_decay = weight_decay
         self.refit = refit
         self.n_steps = n_steps
