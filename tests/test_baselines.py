@@ -338,7 +338,9 @@ def test_nothing_given_is_written_to_and_no_random_state_moves(model):
     np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), fitted.predict(X))
 
 
-@pytest.mark.parametrize("state", [None, 3, np.random.default_rng(3), np.random.RandomState(3)], ids=repr)
+@pytest.mark.parametrize(
+    "state", [None, 3, np.random.default_rng(3), np.random.RandomState(3)], ids=lambda state: type(state).__name__
+)
 def test_every_kind_of_random_state_is_taken(state):
     X, y = table(30)
     model = RandomFeatures(5, random_state=state).fit(X, y)

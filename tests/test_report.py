@@ -17,6 +17,7 @@ from wstar.experiments.recover import KIND, prepare, run_recover
 from wstar.experiments.store import RunFolder
 from wstar.networks.network import TwoLayer
 from wstar.report import fit, numbers, recover
+from wstar.report.figures import axis
 from wstar.report.page import write_report
 from wstar.report.reading import epoch_ends
 
@@ -144,6 +145,11 @@ def test_the_gap_is_shown_beside_the_square_of_the_weight_decay(recovered: Path,
     decay = np.sqrt(1e-12 * slopes**2 / bounds)
     assert set(np.round(np.log2(0.02 / decay)).astype(int)) == set(range(6))
     assert "optimality-gap" not in page_data(fitted)["figures"]
+
+
+def test_an_axis_over_hundreds_of_decades_is_drawn() -> None:
+    assert axis("ratio", log=[1e-312, 1.0])["dtick"] == 45
+    assert axis("ratio", log=[0.5, 1.0])["dtick"] == "D2"
 
 
 def places(part: dict[str, Any]) -> np.ndarray:

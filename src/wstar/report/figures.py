@@ -28,7 +28,7 @@ def axis(title: str, *, log: np.ndarray | list[Any] | None = None, **settings: A
 def _decades(values: np.ndarray | list[Any]) -> dict[str, Any]:
     """Ticks at whole powers of ten, not too many; also at 2 and 5 where the values span less than one."""
     shown = np.asarray([value for value in np.ravel(np.asarray(values, dtype=float)) if value > 0.0])
-    span = float(np.log10(shown.max() / shown.min())) if len(shown) else 0.0
+    span = float(np.log10(shown.max()) - np.log10(shown.min())) if len(shown) else 0.0
     return {"dtick": int(np.ceil(span / 7.0))} if span >= 1.0 else {"dtick": "D2", "tickformat": "~g"}
 
 

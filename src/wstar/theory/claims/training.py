@@ -41,6 +41,9 @@ def second_stage(claim: Claim, effort: Effort) -> Verdict:
                 continue
             # silenced rather than taken out, so that the width stays
             student = Student(stepped.outputs, np.where(kept[:, None], stepped.weights, 0.0))
+            _, correlation, _ = risk.mass_problem(student.activation, stepped.directions[kept])
+            if decay >= 2.0 * np.abs(correlation).max():
+                continue  # ε₀ is no longer small: no neuron is left at this λ
             adjusted = adjust_norms(risk, student, decay)
             if adjusted.violation > _OPTIMAL * decay:
                 skipped += 1
