@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from wstar.algorithms.measure_problem import Atoms
 from wstar.estimator.bands import Resamples, resample
 from wstar.estimator.certificate import Certificate, certify
-from wstar.estimator.fitting import Plan, Point
+from wstar.estimator.fitting import ROWS_ON_PATH, Plan, Point
+from wstar.estimator.folds import in_order
 from wstar.estimator.inputs import Inputs, nine_digits
 from wstar.estimator.network import Neurons, TableNetwork, carried, neurons_of
 from wstar.estimator.problem import TableProblem
@@ -64,6 +65,8 @@ class TwoLayerBase(RegressorMixin, TransformerMixin, BaseEstimator):
         X, y, counts = self._rows(X, y, sample_weight)
         pairs = self._given_splits(X, y, counts)
         X, y, counts = positive_counts(X, y, counts)
+        if pairs is None and len(X) <= ROWS_ON_PATH:
+            X, y, counts = in_order(X, y, counts)
         # blocks of rows are small: a second BLAS thread only waits
         with threadpool_limits(limits=1, user_api="blas"):
             self._fit_rows(X, y, counts, rng, pairs)

@@ -8,6 +8,23 @@ from jaxtyping import Bool, Float, Int
 Split = tuple[Int[np.ndarray, "..."], Int[np.ndarray, "..."]]
 
 
+def in_order(
+    X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], counts: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """Rows in an order that their values decide, equal ones joined with their counts added.
+
+    The order they came in and repetition then change no bit. Sorted rows are shuffled the same way every time, lest
+    blocks of rows hold like labels.
+    """
+    order = np.lexsort((*X.T[::-1], labels))
+    X, labels = X[order], labels[order]
+    new = np.ones(len(labels), dtype=bool)
+    new[1:] = (labels[1:] != labels[:-1]) | (X[1:] != X[:-1]).any(axis=1)
+    shuffled = np.random.default_rng(0).permutation(int(new.sum()))
+    counts = np.add.reduceat(counts[order], np.flatnonzero(new))
+    return X[new][shuffled], labels[new][shuffled], counts[shuffled]
+
+
 def fold_of_rows(
     X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], n_folds: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " n"]:
