@@ -40,6 +40,8 @@ def headline(rows: list[Row]) -> str:
     n = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in {row["verdict"] for row in rows}}
     said = f"{n.get('holds', 0)} of {plural(len(rows), 'statement')} hold as printed"
     rest = {"holds as corrected": "as corrected", "fails": "fail", "not decidable here": "cannot be decided here"}
+    if n.get("fails") == 1:
+        rest["fails"] = "fails"
     others = [f"{n[verdict]} {words}" for verdict, words in rest.items() if n.get(verdict)]
     return said + (", " + ", ".join(others) if others else "")
 

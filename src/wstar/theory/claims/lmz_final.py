@@ -70,12 +70,12 @@ def infinite_width(claim: Claim, effort: Effort) -> Verdict:
 
 
 def finite_width(claim: Claim, effort: Effort) -> Verdict:
-    """Final loss of 3d neurons (full: also 2d at d = 100 and 130) against d. Broken: the loss on the plateau."""
+    """Final loss of 3d neurons (full: also 2d at d = 100, 130 and 160) against d. Broken: the loss on the plateau."""
     found = runs(effort)
     seen = [run.at(run.times.settled) if effort.broken else -1 for run in found]
     dims, losses = mean_by_dim(found, [float(r.trajectory.loss.values[k]) for r, k in zip(found, seen, strict=True)])
     if not effort.quick and not effort.broken:
-        for dim in (100, 130):
+        for dim in (100, 130, 160):
             risk = PopulationRisk(target(dim), preprocessed=False)
             run = truncated_descent(risk, 2 * dim, effort.seed, None, RATE, record_steps=())
             dims, losses = [*dims, dim], [*losses, float(run.trajectory.loss.values[-1])]
