@@ -37,7 +37,7 @@ def fewest_atoms(
             break
         if n == 0 or tried.get(n, 0) >= _MOST_TRIALS:
             continue
-        found, objective = _settled(problem, _padded(trial, problem.dim), weight_decay, least, room)
+        found, objective = _settled(problem, trial.padded(problem.dim), weight_decay, least, room)
         if objective - least <= room:
             return found
         tried[n] = tried.get(n, 0) + 1
@@ -57,7 +57,3 @@ def _settled(
 
 def _kept(atoms: Atoms, keep: np.ndarray) -> Atoms:
     return Atoms(atoms.masses[keep], atoms.directions[keep])
-
-
-def _padded(atoms: Atoms, dim: int) -> Atoms:
-    return Atoms(atoms.masses, np.pad(atoms.directions, ((0, 0), (0, dim - atoms.directions.shape[1]))))

@@ -74,7 +74,7 @@ def frank_wolfe(
         if gap <= tolerance:
             again = _look(problem, atoms, weight_decay, rng, _CERTIFYING_EFFORT * problem.n_starts)
             found, sup, gap = max((found, sup, gap), again, key=lambda look: look[2])
-        gain = _neuron_gain(problem, atoms, found, weight_decay)
+        gain = neuron_gain(problem, atoms, found, weight_decay)
         here = Solution(problem, atoms, sup, gap, gain, iteration, "")
         if best is None or gap < 0.9 * best.gap:
             best_at = iteration
@@ -118,7 +118,7 @@ def _look(
     """
     wide = problem.extended()
     arena = wide or problem
-    found = search(arena, atoms if wide is None else _padded(atoms), rng, n_starts)
+    found = search(arena, atoms if wide is None else atoms.padded(wide.dim), rng, n_starts)
     sup, gap = certified_gap(problem, atoms, weight_decay, 2.0 * found.top / weight_decay)
     return found, sup, gap
 
@@ -134,21 +134,18 @@ def _enter_span(
     inside = np.abs(points[:, -1]) < _IN_SPAN
     if inside[0]:
         return problem, atoms, unit(points[inside, :-1]), values[inside]
-    return wide, _padded(atoms), points, values
+    return wide, atoms.padded(wide.dim), points, values
 
 
-def _padded(atoms: Atoms) -> Atoms:
-    return Atoms(atoms.masses, np.pad(atoms.directions, ((0, 0), (0, 1))))
-
-
-def _neuron_gain(problem: MeasureProblem, atoms: Atoms, found: Candidates, weight_decay: float) -> float:
+def neuron_gain(problem: MeasureProblem, atoms: Atoms, found: Candidates, weight_decay: float) -> float:
     """``max_u (2|Ψ(u)| − λ)₊²/(4‖φ(u)‖²)``: what the best single mass at a candidate takes off the objective."""
     excess = 2.0 * np.abs(found.values) - weight_decay
     over = excess > 0.0
     if not over.any():
         return 0.0
-    arena = problem if found.points.shape[1] == problem.dim else problem.extended()
-    norms = (arena or problem).field(atoms if arena is problem else _padded(atoms)).square_norms(found.points[over])
+    dim = found.points.shape[1]
+    arena = problem if dim == problem.dim else problem.extended()
+    norms = (arena or problem).field(atoms.padded(dim)).square_norms(found.points[over])
     return float((excess[over] ** 2 / (4.0 * np.maximum(norms, np.finfo(float).tiny))).max())
 
 

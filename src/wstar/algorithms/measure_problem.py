@@ -24,6 +24,10 @@ class Atoms(NamedTuple):
         """The zero measure."""
         return cls(np.zeros(0), np.zeros((0, dim)))
 
+    def padded(self, dim: int) -> "Atoms":
+        """The same atoms with zero coordinates added, up to ``dim``."""
+        return Atoms(self.masses, np.pad(self.directions, ((0, 0), (0, dim - self.directions.shape[1]))))
+
     @property
     def total(self) -> float:
         """``|μ|₁``."""

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from wstar.cli.options import run_options
-from wstar.cli.running import resumable
+from wstar.cli.running import folder_to_fill, resumable
 from wstar.experiments.claims import KIND, RESULT, ClaimsConfig, prepare, read_claims, run_claims
 from wstar.experiments.store import RunFolder
 from wstar.report.claims import print_claims
@@ -33,7 +33,7 @@ def claims(out: Path | None, force: bool, as_json: bool, jobs: int | None, docs:
     prepare(settings)
     if docs is not None and not docs.parent.is_dir():
         raise ValueError(f"--docs {docs}: there is no folder {docs.parent}; make it first")
-    start_claims(settings, _folder(settings, out, force=force), as_json=as_json, jobs=jobs, docs=docs)
+    start_claims(settings, folder_to_fill(KIND, settings, out, force=force), as_json=as_json, jobs=jobs, docs=docs)
 
 
 def start_claims(
@@ -61,12 +61,3 @@ def start_claims(
     terminal = Console(soft_wrap=True)
     print_claims(terminal, result)
     terminal.print(f"page: {page}", highlight=False)
-
-
-def _folder(settings: ClaimsConfig, out: Path | None, *, force: bool) -> RunFolder:
-    """A new folder, or the one that is there if it was made with the same settings."""
-    if out is not None and (out / "config.toml").is_file() and not force:
-        run = RunFolder.open(out)
-        if run.kind == KIND and ClaimsConfig.read(out / "config.toml") == settings:
-            return run
-    return RunFolder.create(out or RunFolder.unused(KIND), KIND, settings, force=force)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from wstar.cli.running import carry_out
+from wstar.cli.running import carry_out, folder_to_fill
 from wstar.experiments.config import LmzConfig
 from wstar.experiments.lmz import KIND, Job, PartProgress, packaged_config, prepare, run_lmz
 from wstar.experiments.store import RunFolder
 from wstar.report.lmz import print_lmz
+from wstar.report.terminal import drawn_bar
 
 
 @click.command()
@@ -31,7 +31,7 @@ def reproduce(paper: str, quick: bool, config_file: Path | None, out: Path | Non
         raise ValueError("--quick and --config exclude each other: the file says all sizes")
     settings = LmzConfig.read(config_file or packaged_config(quick=quick))
     jobs = prepare(settings)
-    start_lmz(settings, jobs, _folder(settings, out, force=force), as_json=as_json)
+    start_lmz(settings, jobs, folder_to_fill(KIND, settings, out, force=force), as_json=as_json)
 
 
 def start_lmz(settings: LmzConfig, jobs: list[Job], run: RunFolder, *, as_json: bool) -> None:
@@ -45,31 +45,11 @@ def start_lmz(settings: LmzConfig, jobs: list[Job], run: RunFolder, *, as_json: 
     )
 
 
-def _folder(settings: LmzConfig, out: Path | None, *, force: bool) -> RunFolder:
-    """A new folder, or the one that is there if it was made with the same settings."""
-    if out is not None and (out / "config.toml").is_file() and not force:
-        run = RunFolder.open(out)
-        if run.kind == KIND and LmzConfig.read(out / "config.toml") == settings:
-            return run
-    return RunFolder.create(out or RunFolder.unused(KIND), KIND, settings, force=force)
-
-
 @contextmanager
 def part_bar(console: Console, *, shown: bool) -> Iterator[Callable[[PartProgress], None] | None]:
     """A callback that draws the part that runs, the share of all work done and the time to go."""
     if not shown:
         yield None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("to go"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("start", total=1.0)
-        yield lambda progress: bar.update(
-            task, description=progress.name, completed=progress.done / max(progress.total, 1e-300)
-        )
+    with drawn_bar(console) as draw:
+        yield lambda progress: draw(description=progress.name, completed=progress.done / max(progress.total, 1e-300))

@@ -3,11 +3,13 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
+from wstar.experiments.config import Config
 from wstar.experiments.store import RunFolder
 from wstar.report.page import write_report
 from wstar.report.terminal import progress_bar
@@ -36,6 +38,15 @@ def carry_out(
     terminal = Console(soft_wrap=True)
     show(terminal, result)
     terminal.print(f"page: {page}", highlight=False)
+
+
+def folder_to_fill(kind: str, settings: Config, out: Path | None, *, force: bool) -> RunFolder:
+    """A new folder, or the one that is there if it was made with the same settings."""
+    if out is not None and (out / "config.toml").is_file() and not force:
+        run = RunFolder.open(out)
+        if run.kind == kind and type(settings).read(out / "config.toml") == settings:
+            return run
+    return RunFolder.create(out or RunFolder.unused(kind), kind, settings, force=force)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wstar.algorithms.candidates import search
-from wstar.algorithms.frank_wolfe import certified_gap
+from wstar.algorithms.frank_wolfe import certified_gap, neuron_gain
 from wstar.algorithms.measure_problem import Atoms
 from wstar.estimator.problem import TableProblem
 
@@ -34,8 +34,5 @@ def certify(problem: TableProblem, atoms: Atoms, weight_decay: float, rng: np.ra
     sample = problem.certifiable()
     found = search(sample, atoms, rng, sample.n_starts)
     sup, gap = certified_gap(sample, atoms, weight_decay, 2.0 * found.top / weight_decay)
-    excess = 2.0 * np.abs(found.values) - weight_decay
-    over = excess > 0.0
-    norms = sample.field(atoms).square_norms(found.points[over])
-    gains = excess[over] ** 2 / (4.0 * np.maximum(norms, np.finfo(float).tiny))
-    return Certificate(weight_decay, sample.objective(atoms, weight_decay), gap, sup, float(gains.max(initial=0.0)))
+    gain = neuron_gain(sample, atoms, found, weight_decay)
+    return Certificate(weight_decay, sample.objective(atoms, weight_decay), gap, sup, gain)

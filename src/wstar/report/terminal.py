@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,28 +19,34 @@ _GROWTH = 1.6
 
 
 @contextmanager
-def progress_bar(console: Console, *, shown: bool) -> Iterator[Callable[[RunProgress], None] | None]:
-    """A callback for ``on_progress`` that draws stage, epoch and time to go; None where nothing is to be shown."""
-    if not shown:
-        yield None
-        return
+def drawn_bar(console: Console, how_far: str = "{task.percentage:>3.0f} %") -> Iterator[Callable[..., None]]:
+    """A bar with description, ``how_far``, time passed and time to go, from 0 to 1; what it yields updates it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn(how_far),
         TimeElapsedColumn(),
         TextColumn("to go"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("Stage 1", total=1.0)
+        yield partial(bar.update, bar.add_task("start", total=1.0))
+
+
+@contextmanager
+def progress_bar(console: Console, *, shown: bool) -> Iterator[Callable[[RunProgress], None] | None]:
+    """A callback for ``on_progress`` that draws stage, epoch and time to go; None where nothing is to be shown."""
+    if not shown:
+        yield None
+        return
+    with drawn_bar(console) as draw:
         highest: dict[tuple[int, int], float] = {}
 
         def update(progress: RunProgress) -> None:
             label = f"Stage {progress.stage}"
             if progress.stage == 3:
                 label += f", epoch {min(progress.epoch + 1, progress.n_epochs)} of {progress.n_epochs}"
-            bar.update(task, description=label, completed=_fraction(progress, highest))
+            draw(description=label, completed=_fraction(progress, highest))
 
         yield update
 

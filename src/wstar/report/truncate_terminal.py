@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wstar.algorithms.truncated_run import TruncatedProgress
 from wstar.report.numbers import count, number, percent
+from wstar.report.terminal import drawn_bar
 from wstar.report.truncate import STAGES, headline
 
 
@@ -20,20 +20,11 @@ def step_bar(console: Console, *, shown: bool) -> Iterator[Callable[[TruncatedPr
     if not shown:
         yield None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
-        TimeElapsedColumn(),
-        TextColumn("to go"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("Stage 1", total=1.0)
+    with drawn_bar(console, "{task.completed:,.0f} of {task.total:,.0f} steps") as draw:
 
         def update(progress: TruncatedProgress) -> None:
             stage = f"Stage {progress.stage}"
-            bar.update(task, description=stage, completed=progress.step, total=max(progress.n_steps, 1))
+            draw(description=stage, completed=progress.step, total=max(progress.n_steps, 1))
 
         yield update
 
