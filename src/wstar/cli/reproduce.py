@@ -51,5 +51,5 @@ def part_bar(console: Console, *, shown: bool) -> Iterator[Callable[[PartProgres
     if not shown:
         yield None
         return
-    with drawn_bar(console) as draw:
+    with drawn_bar(console, "start") as draw:
         yield lambda progress: draw(description=progress.name, completed=progress.done / max(progress.total, 1e-300))

@@ -19,8 +19,10 @@ _GROWTH = 1.6
 
 
 @contextmanager
-def drawn_bar(console: Console, how_far: str = "{task.percentage:>3.0f} %") -> Iterator[Callable[..., None]]:
-    """A bar with description, ``how_far``, time passed and time to go, from 0 to 1; what it yields updates it."""
+def drawn_bar(
+    console: Console, label: str, how_far: str = "{task.percentage:>3.0f} %"
+) -> Iterator[Callable[..., None]]:
+    """A bar that starts with ``label``, with ``how_far``, time passed and time to go, from 0 to 1; what it yields updates it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -30,7 +32,7 @@ def drawn_bar(console: Console, how_far: str = "{task.percentage:>3.0f} %") -> I
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        yield partial(bar.update, bar.add_task("start", total=1.0))
+        yield partial(bar.update, bar.add_task(label, total=1.0))
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def progress_bar(console: Console, *, shown: bool) -> Iterator[Callable[[RunProg
     if not shown:
         yield None
         return
-    with drawn_bar(console) as draw:
+    with drawn_bar(console, "Stage 1") as draw:
         highest: dict[tuple[int, int], float] = {}
 
         def update(progress: RunProgress) -> None:

@@ -20,7 +20,7 @@ def step_bar(console: Console, *, shown: bool) -> Iterator[Callable[[TruncatedPr
     if not shown:
         yield None
         return
-    with drawn_bar(console, "{task.completed:,.0f} of {task.total:,.0f} steps") as draw:
+    with drawn_bar(console, "Stage 1", "{task.completed:,.0f} of {task.total:,.0f} steps") as draw:
 
         def update(progress: TruncatedProgress) -> None:
             stage = f"Stage {progress.stage}"
