@@ -22,7 +22,7 @@ _GROWTH = 1.6
 def drawn_bar(
     console: Console, label: str, how_far: str = "{task.percentage:>3.0f} %"
 ) -> Iterator[Callable[..., None]]:
-    """A bar that starts with ``label``, with ``how_far``, time passed and time to go, from 0 to 1; what it yields updates it."""
+    """A bar from 0 to 1: ``label``, ``how_far``, time passed and time to go; what it yields updates it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
