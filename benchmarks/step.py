@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import wstar
-from wstar.algorithms.mean_field import TruncatedStep
 from wstar.algorithms.run import drive
+from wstar.algorithms.truncated.mean_field import TruncatedStep
 from wstar.kernels.activations import ABS
 from wstar.networks.parametrisation import MeanField
 from wstar.risks.base import Risk

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wstar.algorithms.measure import optimal_measure
+from wstar.algorithms.optimum.optimal_measure import optimal_measure
 from wstar.theory.claims import close, local, optima, pictures, training
 from wstar.theory.claims.landscape import nearby, scenes
 from wstar.theory.claims.registry import CLAIMS

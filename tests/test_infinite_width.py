@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import wstar
-from wstar.algorithms.infinite_width import infinite_width_descent
-from wstar.algorithms.initial_measure import sign_flips, truncated_gaussian
+from wstar.algorithms.truncated.infinite_width import infinite_width_descent
+from wstar.algorithms.truncated.initial_measure import sign_flips, truncated_gaussian
 from wstar.theory.tensor_dynamics import gradient_by_order
 
 

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import wstar
-from wstar.algorithms.candidates import climb, distinct
-from wstar.algorithms.frank_wolfe import certified_gap, frank_wolfe
-from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
-from wstar.algorithms.measure_problem import Atoms, unit
-from wstar.algorithms.measure_result import find_clusters
 from wstar.algorithms.nonnegative import nonnegative_masses
-from wstar.algorithms.precise_gap import _dot, _residual
-from wstar.algorithms.sample_problem import SampleProblem
-from wstar.algorithms.slide import _rise, merge, slide
-from wstar.algorithms.sphere_cover import _cell_bounds, _dipoles, _third_derivative, bound_sup
+from wstar.algorithms.optimum.candidates import climb, distinct
+from wstar.algorithms.optimum.frank_wolfe import certified_gap, frank_wolfe
+from wstar.algorithms.optimum.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
+from wstar.algorithms.optimum.precise_gap import _dot, _residual
+from wstar.algorithms.optimum.problem import Atoms, unit
+from wstar.algorithms.optimum.result import find_clusters
+from wstar.algorithms.optimum.sample_problem import SampleProblem
+from wstar.algorithms.optimum.slide import _rise, merge, slide
+from wstar.algorithms.optimum.sphere_cover import _cell_bounds, _dipoles, _third_derivative, bound_sup
 from wstar.kernels.activations import ABS
 from wstar.risks.precise import working_bits
 

@@ -7,7 +7,7 @@ import pytest
 
 import wstar
 from wstar.algorithms.lasso import lasso_path_end, optimality_violation
-from wstar.algorithms.measure import optimal_measure_path
+from wstar.algorithms.optimum.optimal_measure import optimal_measure_path
 from wstar.kernels.activations import RELU, HermiteActivation
 
 DECAYS = (0.02, 1e-3)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wstar
-from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
-from wstar.algorithms.measure_problem import Atoms, unit
-from wstar.algorithms.precise_gap import precise_gap
+from wstar.algorithms.optimum.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
+from wstar.algorithms.optimum.precise_gap import precise_gap
+from wstar.algorithms.optimum.problem import Atoms, unit
 from wstar.kernels.activations import HermiteActivation
 
 HERMITE = HermiteActivation((0.1, 0.7, 0.5, -0.3, 0.2))

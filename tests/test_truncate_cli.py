@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import wstar
-from wstar.algorithms.truncated_run import TruncatedProgress
+from wstar.algorithms.truncated.run import TruncatedProgress
 from wstar.cli.main import main
 from wstar.experiments.config import TruncateConfig
 from wstar.experiments.store import RunFolder

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import wstar
-from wstar.algorithms.mean_field import TruncatedStep, aligned, ceiling
 from wstar.algorithms.three_stage import Checkpoint
-from wstar.algorithms.truncation import settling_steps, stage_one_steps, stage_two_steps, thresholds
+from wstar.algorithms.truncated.mean_field import TruncatedStep, aligned, ceiling
+from wstar.algorithms.truncated.truncation import settling_steps, stage_one_steps, stage_two_steps, thresholds
 from wstar.kernels.activations import ABS, RELU, leaky_relu
 from wstar.networks.parametrisation import MeanField
 from wstar.precision import double_precision

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linear_sum_assignment
 
-from wstar.algorithms.candidates import climb, distinct, search
-from wstar.algorithms.measure_problem import Atoms
-from wstar.algorithms.measure_setting import Setting, read_setting
-from wstar.algorithms.slide import merge, resolve_masses, slide
+from wstar.algorithms.optimum.candidates import climb, distinct, search
+from wstar.algorithms.optimum.problem import Atoms
+from wstar.algorithms.optimum.setting import Setting, read_setting
+from wstar.algorithms.optimum.slide import merge, resolve_masses, slide
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.kernels.angles import angles
 from wstar.networks.network import Measure

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wstar.algorithms.measure import optimal_measure
-from wstar.algorithms.measure_result import OptimalMeasure
+from wstar.algorithms.optimum.optimal_measure import optimal_measure
+from wstar.algorithms.optimum.result import OptimalMeasure
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.network import TwoLayer
 from wstar.networks.span import span_basis

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.bands import Resamples, resample
 from wstar.estimator.certificate import Certificate, certify
 from wstar.estimator.fitting import ROWS_ON_PATH, Plan, Point

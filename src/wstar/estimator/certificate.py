@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wstar.algorithms.candidates import search
-from wstar.algorithms.frank_wolfe import certified_gap, neuron_gain
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.candidates import search
+from wstar.algorithms.optimum.frank_wolfe import certified_gap, neuron_gain
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.problem import TableProblem
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.inputs import Inputs
 from wstar.estimator.network import carried
 from wstar.estimator.path import Path

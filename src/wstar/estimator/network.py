@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.inputs import Inputs
 from wstar.estimator.problem import TableProblem
 

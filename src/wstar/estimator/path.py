@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.candidates import distinct
-from wstar.algorithms.measure_problem import Atoms, unit
+from wstar.algorithms.optimum.candidates import distinct
+from wstar.algorithms.optimum.problem import Atoms, unit
 from wstar.estimator.polish import best_masses, joined, polish
 from wstar.estimator.problem import TableProblem
 

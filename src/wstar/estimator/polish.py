@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
-from wstar.algorithms.measure_problem import Atoms
-from wstar.algorithms.slide import nonnegative_masses
+from wstar.algorithms.optimum.problem import Atoms
+from wstar.algorithms.optimum.slide import nonnegative_masses
 from wstar.estimator.problem import TableProblem
 
 _MEMORY = 10

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms
-from wstar.algorithms.sample_problem import SampleProblem
+from wstar.algorithms.optimum.problem import Atoms
+from wstar.algorithms.optimum.sample_problem import SampleProblem
 from wstar.estimator.inputs import Inputs
 
 # inputs are kept where they have at most this many entries (64 MB), otherwise made again block by block

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.polish import joined, polish
 from wstar.estimator.problem import TableProblem
 

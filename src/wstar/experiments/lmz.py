@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from wstar import __version__
-from wstar.algorithms.truncated_run import TruncatedProgress
-from wstar.algorithms.truncation import stage_one_steps, stage_two_steps
+from wstar.algorithms.truncated.run import TruncatedProgress
+from wstar.algorithms.truncated.truncation import stage_one_steps, stage_two_steps
 from wstar.experiments import lmz_parts
 from wstar.experiments.config import LmzConfig
 from wstar.experiments.lmz_parts import Part

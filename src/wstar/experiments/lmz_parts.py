@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from wstar.algorithms.infinite_width import infinite_width_descent
 from wstar.algorithms.run import log_spaced_steps
 from wstar.algorithms.three_stage import Checkpoint
-from wstar.algorithms.truncated import truncated_descent, truncated_descent_many
-from wstar.algorithms.truncated_run import TruncatedProgress, TruncatedResult
-from wstar.algorithms.truncation import settling_steps, stage_one_steps, stage_two_steps
+from wstar.algorithms.truncated.descent import truncated_descent, truncated_descent_many
+from wstar.algorithms.truncated.infinite_width import infinite_width_descent
+from wstar.algorithms.truncated.run import TruncatedProgress, TruncatedResult
+from wstar.algorithms.truncated.truncation import settling_steps, stage_one_steps, stage_two_steps
 from wstar.baselines import KernelRidge, OneStepFeatures, RandomFeatures, SubspaceFeatures
 from wstar.experiments.config import LmzConfig
 from wstar.kernels.activations import ABS

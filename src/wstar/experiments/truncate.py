@@ -11,9 +11,9 @@ import xarray as xr
 from jaxtyping import Float
 
 from wstar import __version__
-from wstar.algorithms.reduction import reduce_labels
-from wstar.algorithms.truncated import truncated_descent
-from wstar.algorithms.truncated_run import TruncatedProgress, TruncatedResult
+from wstar.algorithms.truncated.descent import truncated_descent
+from wstar.algorithms.truncated.reduction import reduce_labels
+from wstar.algorithms.truncated.run import TruncatedProgress, TruncatedResult
 from wstar.experiments.config import TruncateConfig
 from wstar.experiments.store import RunFolder
 from wstar.kernels.activations import HomogeneousActivation, homogeneous

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wstar.algorithms.truncated_run import TruncatedProgress
+from wstar.algorithms.truncated.run import TruncatedProgress
 from wstar.report.numbers import count, number, percent
 from wstar.report.terminal import drawn_bar
 from wstar.report.truncate import STAGES, headline

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float
 
-from wstar.algorithms.mean_field import checked_weights
+from wstar.algorithms.truncated.mean_field import checked_weights
 from wstar.kernels.activations import ABS, HomogeneousActivation, homogeneous
 from wstar.kernels.hermite import coefficient_energy
 from wstar.kernels.tails import tail_kernel

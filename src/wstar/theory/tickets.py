@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.metrics import roc_auc_score
 
-from wstar.algorithms.mean_field import checked_weights
+from wstar.algorithms.truncated.mean_field import checked_weights
 from wstar.kernels.activations import ABS, HomogeneousActivation, homogeneous
 from wstar.networks.teacher import Teacher
 from wstar.theory.tensor_dynamics import NeuronSets

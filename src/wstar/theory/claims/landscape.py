@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure import optimal_measure_path
-from wstar.algorithms.measure_result import OptimalMeasure
+from wstar.algorithms.optimum.optimal_measure import optimal_measure_path
+from wstar.algorithms.optimum.result import OptimalMeasure
 from wstar.algorithms.three_stage import ThreeStageResult, three_stage
 from wstar.networks.student import Student
 from wstar.networks.teacher import Teacher, random_teacher

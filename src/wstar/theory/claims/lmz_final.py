@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from wstar.algorithms.infinite_width import infinite_width_descent
-from wstar.algorithms.truncated import truncated_descent
-from wstar.algorithms.truncation import stage_one_steps
+from wstar.algorithms.truncated.descent import truncated_descent
+from wstar.algorithms.truncated.infinite_width import infinite_width_descent
+from wstar.algorithms.truncated.truncation import stage_one_steps
 from wstar.kernels.hermite import coefficient_energy
 from wstar.risks.population import PopulationRisk
 from wstar.theory.claims.lmz_runs import DIMS, RATE, mean_by_dim, runs, settling_scale, spaced, target

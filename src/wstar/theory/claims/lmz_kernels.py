@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wstar.algorithms.truncated import truncated_descent
+from wstar.algorithms.truncated.descent import truncated_descent
 from wstar.baselines.features import RandomFeatures
 from wstar.baselines.kernel_ridge import KernelRidge
 from wstar.kernels.hermite import coefficient_energy

@@ -6,7 +6,7 @@ from math import factorial
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.truncated import truncated_descent
+from wstar.algorithms.truncated.descent import truncated_descent
 from wstar.kernels.activations import ABS
 from wstar.kernels.angles import angles
 from wstar.kernels.hermite import coefficient_energy

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from wstar.algorithms.truncated import truncated_descent
+from wstar.algorithms.truncated.descent import truncated_descent
 from wstar.kernels.activations import RELU
 from wstar.networks.teacher import Teacher
 from wstar.risks.base import Risk

@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from wstar.algorithms.truncated import truncated_descent
-from wstar.algorithms.truncated_run import TruncatedResult
-from wstar.algorithms.truncation import stage_one_steps, stage_two_steps
+from wstar.algorithms.truncated.descent import truncated_descent
+from wstar.algorithms.truncated.run import TruncatedResult
+from wstar.algorithms.truncated.truncation import stage_one_steps, stage_two_steps
 from wstar.kernels.activations import ABS
 from wstar.networks.teacher import Teacher
 from wstar.risks.population import PopulationRisk

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.infinite_width import infinite_width_descent
-from wstar.algorithms.initial_measure import truncated_gaussian
-from wstar.algorithms.truncated import truncated_descent
+from wstar.algorithms.truncated.descent import truncated_descent
+from wstar.algorithms.truncated.infinite_width import infinite_width_descent
+from wstar.algorithms.truncated.initial_measure import truncated_gaussian
 from wstar.kernels.activations import ABS
 from wstar.networks.student import Student
 from wstar.risks.population import PopulationRisk

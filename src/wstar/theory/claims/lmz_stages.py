@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from wstar.algorithms.truncated import truncated_descent
-from wstar.algorithms.truncation import thresholds
+from wstar.algorithms.truncated.descent import truncated_descent
+from wstar.algorithms.truncated.truncation import thresholds
 from wstar.risks.population import PopulationRisk
 from wstar.theory.claims.lmz_runs import (
     DIMS,

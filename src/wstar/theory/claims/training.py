@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from wstar.algorithms.lasso import lasso_path_end
-from wstar.algorithms.measure import optimal_measure
+from wstar.algorithms.optimum.optimal_measure import optimal_measure
 from wstar.algorithms.stages import adjust_norms
 from wstar.kernels.angles import angles
 from wstar.networks.student import Student

@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from wstar.algorithms.mean_field import TruncatedStep, aligned, ceiling
-from wstar.algorithms.records import Records
-from wstar.algorithms.reduction import Reduction, loss_of, reduce_labels, warn_about_setting
 from wstar.algorithms.run import CONVERGED, DIVERGED, STEP_CAP, Outcome, Progress, drive, log_spaced_steps
 from wstar.algorithms.three_stage import Checkpoint
-from wstar.algorithms.truncation import Truncation, settling_steps
+from wstar.algorithms.truncated.mean_field import TruncatedStep, aligned, ceiling
+from wstar.algorithms.truncated.records import Records
+from wstar.algorithms.truncated.reduction import Reduction, loss_of, reduce_labels, warn_about_setting
+from wstar.algorithms.truncated.truncation import Truncation, settling_steps
 from wstar.networks.parametrisation import MeanField
 from wstar.networks.student import Student
 from wstar.networks.teacher import Teacher

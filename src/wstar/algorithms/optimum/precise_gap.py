@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from wstar.algorithms.gaussian_problem import AngleKernel
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.gaussian_problem import AngleKernel
+from wstar.algorithms.optimum.problem import Atoms
 from wstar.risks.precise import Ball, gram_matrix, narrow, to_ball, working_bits
 
 _FIRST_BITS, _LAST_BITS = 160, 640

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, ResidualField
 from wstar.risks.empirical import EmpiricalRisk
 
 # entries of one block of pre-activations; the Jacobian of a block is dim times larger

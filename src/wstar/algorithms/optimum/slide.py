@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField, unit
 from wstar.algorithms.nonnegative import nonnegative_masses
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, ResidualField, unit
 
 # in units of λ; how often a rejected step is tried with eight times more
 _LEAST_DAMPING, _ATTEMPTS = 1e-14, 12

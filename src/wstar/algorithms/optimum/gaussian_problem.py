@@ -9,7 +9,7 @@ from flint import arb, arb_poly
 from jaxtyping import Float
 from numpy.polynomial.polynomial import polyval
 
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, ResidualField
 from wstar.risks.precise import centred_abs
 
 Rho = Float[np.ndarray, "..."]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.candidates import Candidates, search
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
-from wstar.algorithms.slide import merge, resolve_masses, slide
+from wstar.algorithms.optimum.candidates import Candidates, search
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, unit
+from wstar.algorithms.optimum.slide import merge, resolve_masses, slide
 
 # a last coordinate below this is a direction of the span, seen with the search's own accuracy
 _IN_SPAN = 1e-6

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.stats import norm, qmc
 
-from wstar.algorithms.truncation import whole_number
+from wstar.algorithms.truncated.truncation import whole_number
 
 # LMZ Definition A.1 leaves constants and powers of log d open; these keep 0.89 of N(0, I/d) at d = 5, and 0.98 or more
 # from d = 10. Its third condition counts w_i² ≥ log d/d, which typical draws have √d times: the factor 2 is ours

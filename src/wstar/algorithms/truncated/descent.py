@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from wstar.algorithms.mean_field import checked_weights, refuse_frozen_start
 from wstar.algorithms.run import DIVERGED
 from wstar.algorithms.three_stage import Checkpoint
-from wstar.algorithms.together import run_together
-from wstar.algorithms.truncated_run import Problem, Run, TruncatedProgress, TruncatedResult
-from wstar.algorithms.truncation import settings_from, whole_number
+from wstar.algorithms.truncated.mean_field import checked_weights, refuse_frozen_start
+from wstar.algorithms.truncated.run import Problem, Run, TruncatedProgress, TruncatedResult
+from wstar.algorithms.truncated.together import run_together
+from wstar.algorithms.truncated.truncation import settings_from, whole_number
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.kernels.cpu import SMALL
 from wstar.networks.student import gaussian_start
@@ -56,8 +56,9 @@ def truncated_descent(
         teacher: where known, for tensor losses and cosines on record; a population risk knows its own.
         on_progress: called a few times a second with a :class:`TruncatedProgress`.
         checkpoint: where to keep the state; a run that finds one there goes on from it and ends at the same bits.
-        settings: further fields of :class:`~wstar.algorithms.truncation.Truncation`: ``lambda_0``, ``lambda_1`` (None:
-            1/(2d²) and 1/(2d⁴), so that neurons stop at ``‖w‖² = d²`` and ``d⁴``), ``stage_one`` (length of Stage 1:
+        settings: further fields of :class:`~wstar.algorithms.truncated.truncation.Truncation`: ``lambda_0``,
+            ``lambda_1`` (None: 1/(2d²) and 1/(2d⁴), so that neurons stop at ``‖w‖² = d²`` and ``d⁴``), ``stage_one``
+            (length of Stage 1:
             "formula", ``⌈2 d²/(η log d)⌉``; a number of steps; or "detect": the plateau is over when the loss is half
             of what it was after ``⌈d log d/η⌉`` steps, looked at every quarter of that many), ``remove_linear`` (first
             take the regression on x off the labels, LMZ's reduction for ReLU targets; the student gets it back as its

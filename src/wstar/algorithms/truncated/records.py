@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from wstar.algorithms.reduction import Reduction, loss_of
+from wstar.algorithms.truncated.reduction import Reduction, loss_of
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.network import Atoms
 from wstar.networks.parametrisation import MeanField

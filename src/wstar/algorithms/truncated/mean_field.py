@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from wstar.algorithms.reduction import loss_of, silent
 from wstar.algorithms.run import Update
+from wstar.algorithms.truncated.reduction import loss_of, silent
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.parametrisation import MeanField
 from wstar.risks.base import Risk

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from wstar.algorithms.mean_field import TruncatedStep
 from wstar.algorithms.run import DIVERGED, STEP_CAP, Progress, Update, drive
-from wstar.algorithms.truncated_run import Cursor, Problem, Stage, TruncatedResult, ending
+from wstar.algorithms.truncated.mean_field import TruncatedStep
+from wstar.algorithms.truncated.run import Cursor, Problem, Stage, TruncatedResult, ending
 from wstar.networks.parametrisation import MeanField
 from wstar.precision import double_precision
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, ResidualField, unit
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, ResidualField, unit
 
 # radians: a step of the ascent is never longer
 _LONGEST_STEP = 0.3

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.frank_wolfe import Solution, certified_gap
-from wstar.algorithms.gaussian_problem import GaussianField, GaussianProblem
-from wstar.algorithms.measure_problem import Atoms
+from wstar.algorithms.optimum.frank_wolfe import Solution, certified_gap
+from wstar.algorithms.optimum.gaussian_problem import GaussianField, GaussianProblem
+from wstar.algorithms.optimum.problem import Atoms
 
 _C = 2.0 / np.pi
 # max of 2ρ + asin(ρ)√(1−ρ²) over [0, 1] is 2.296

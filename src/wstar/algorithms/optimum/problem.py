@@ -1,4 +1,4 @@
-"""Least squares over signed measures on the sphere, as the solver of :mod:`wstar.algorithms.measure` sees it.
+"""Least squares over signed measures on the sphere, as :mod:`~wstar.algorithms.optimum.optimal_measure` sees it.
 
 ``min_μ ‖Σ c_i φ(u_i) − y‖² + λ Σ|c_i|`` in some Hilbert space: the features φ and the target y are known through inner
 products only. A problem answers four questions (masses, loss, field, derivatives); population and sample differ in

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem
-from wstar.algorithms.slide import merge, resolve_masses, slide
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem
+from wstar.algorithms.optimum.slide import merge, resolve_masses, slide
 
 # light atoms are tried without: those below these shares of the heaviest
 _LIGHT = (0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from wstar.algorithms.fewest_atoms import fewest_atoms
-from wstar.algorithms.frank_wolfe import Solution, certified_gap, frank_wolfe
-from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem
-from wstar.algorithms.measure_result import OptimalMeasure, find_clusters
-from wstar.algorithms.measure_setting import Setting, read_setting
-from wstar.algorithms.precise_gap import PreciseGap, precise_gap
-from wstar.algorithms.sample_problem import SampleProblem
-from wstar.algorithms.sphere_cover import proven
+from wstar.algorithms.optimum.fewest_atoms import fewest_atoms
+from wstar.algorithms.optimum.frank_wolfe import Solution, certified_gap, frank_wolfe
+from wstar.algorithms.optimum.gaussian_problem import CenteredAbs, GaussianProblem
+from wstar.algorithms.optimum.precise_gap import PreciseGap, precise_gap
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem
+from wstar.algorithms.optimum.result import OptimalMeasure, find_clusters
+from wstar.algorithms.optimum.sample_problem import SampleProblem
+from wstar.algorithms.optimum.setting import Setting, read_setting
+from wstar.algorithms.optimum.sphere_cover import proven
 from wstar.kernels.activations import HermiteActivation, HomogeneousActivation
 from wstar.networks.network import TwoLayer
 from wstar.networks.teacher import Teacher

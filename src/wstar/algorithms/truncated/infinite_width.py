@@ -12,11 +12,11 @@ import xarray as xr
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from wstar.algorithms.initial_measure import sign_flips, truncated_gaussian
-from wstar.algorithms.mean_field import TruncatedStep, ceiling, checked_weights, refuse_frozen_start
-from wstar.algorithms.reduction import loss_of
 from wstar.algorithms.run import DIVERGED, STEP_CAP, Progress, Update, drive, log_spaced_steps
-from wstar.algorithms.truncation import settings_from, whole_number
+from wstar.algorithms.truncated.initial_measure import sign_flips, truncated_gaussian
+from wstar.algorithms.truncated.mean_field import TruncatedStep, ceiling, checked_weights, refuse_frozen_start
+from wstar.algorithms.truncated.reduction import loss_of
+from wstar.algorithms.truncated.truncation import settings_from, whole_number
 from wstar.kernels.activations import HomogeneousActivation
 from wstar.networks.network import Measure
 from wstar.networks.parametrisation import MeanField

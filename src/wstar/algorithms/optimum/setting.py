@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from wstar.algorithms.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
-from wstar.algorithms.measure_problem import Atoms, MeasureProblem, unit
-from wstar.algorithms.measure_result import OptimalMeasure
-from wstar.algorithms.sample_problem import SampleProblem
+from wstar.algorithms.optimum.gaussian_problem import CenteredAbs, GaussianProblem, PowerSeries
+from wstar.algorithms.optimum.problem import Atoms, MeasureProblem, unit
+from wstar.algorithms.optimum.result import OptimalMeasure
+from wstar.algorithms.optimum.sample_problem import SampleProblem
 from wstar.kernels.activations import HermiteActivation, HomogeneousActivation, homogeneous
 from wstar.networks.network import Measure, TwoLayer
 from wstar.networks.span import span_basis

@@ -1,0 +1,1 @@
+"""LMZ's truncated gradient descent: finite and infinite width, samples and population."""
