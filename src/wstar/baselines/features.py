@@ -228,10 +228,10 @@ class SubspaceFeatures(_FrozenFeatures):
         d, risk = X.shape[1], EmpiricalRisk(X, y)
         if self.rank is not None and self.rank > d:
             raise ValueError(f"rank={self.rank} is above the number of columns, {d}: lower it")
-        centred = X - X.mean(axis=0)
-        spectrum, vectors = np.linalg.eigh(_second_moment(centred, risk.y))
+        centred, labels = X - X.mean(axis=0), risk.rows()[1]
+        spectrum, vectors = np.linalg.eigh(_second_moment(centred, labels))
         order = np.argsort(-np.abs(spectrum))
-        self.rank_ = int(self.rank or max(1, (np.abs(spectrum) > _noise_level(centred, risk.y, rng)).sum()))
+        self.rank_ = int(self.rank or max(1, (np.abs(spectrum) > _noise_level(centred, labels, rng)).sum()))
         self.subspace_ = vectors[:, order[: self.rank_]].T
         directions = _on_sphere(rng, int(self.n_features), self.rank_) @ self.subspace_
         features = FeatureMap(directions, np.zeros(len(directions)), homogeneous(self.activation))
@@ -245,12 +245,13 @@ def _on_sphere(rng: np.random.Generator, n: int, d: int) -> Float[np.ndarray, "n
 
 def _gradient(features: FeatureMap, risk: EmpiricalRisk) -> Float[np.ndarray, "m d"]:
     """``(1/N) Σ_n ỹ_n σ'(w_j·x_n) x_n``."""
+    X, y, _ = risk.rows()
     total = np.zeros_like(features.directions)
     step = max(1, BLOCK_ENTRIES // len(total))
     for start in range(0, risk.n_samples, step):
         rows = slice(start, start + step)
-        slopes = np.asarray(features.activation.derivative(risk.X[rows] @ features.directions.T))
-        total += (slopes * risk.y[rows, None]).T @ risk.X[rows]
+        slopes = np.asarray(features.activation.derivative(X[rows] @ features.directions.T))
+        total += (slopes * y[rows, None]).T @ X[rows]
     return total / risk.n_samples
 
 

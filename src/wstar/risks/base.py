@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
@@ -29,6 +30,7 @@ class Risk(eqx.Module):
     """
 
     preprocessed: eqx.AbstractVar[bool]
+    mesh: eqx.AbstractVar[Mesh | None]
 
     @property
     @abstractmethod

@@ -1,12 +1,13 @@
 """The same risk over a sample: rows of a table, weighted, with the affine part of the labels fitted on these rows."""
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
@@ -16,14 +17,12 @@ from wstar.networks.parametrisation import AffineResidual, Field
 from wstar.networks.student import Student
 from wstar.precision import double_precision
 from wstar.risks.base import Risk
+from wstar.risks.devices import Devices, Sums, deal, device_mesh, total_over_rows
 from wstar.risks.tensor import sample_tensor_losses, tensor_losses
 
 # pre-activations held at once, 8 MB an array: smaller blocks suit one core's cache (4.0 against 4.6 ms for 100 neurons
 # on 10⁴ rows), larger ones are worth XLA's threads (2.8 ms on two cores)
 _BLOCK_ENTRIES = 2**20
-
-# what a pass over the rows adds up: any pytree of arrays
-Sums = TypeVar("Sums")
 
 
 class EmpiricalRisk(Risk):
@@ -37,19 +36,24 @@ class EmpiricalRisk(Risk):
         y: labels (N,) or (N, 1).
         sample_weight: (N,) non-negative; a weight k counts as k equal rows, 0 as none.
         preprocessed: see above.
+        devices: JAX devices, or how many of ``jax.devices()``, that each keep a share of the rows; the digits are those
+            of one device to rounding. None: the default device.
 
     Raises:
         ValueError: shapes that do not fit, no rows, NaN or infinite cells (with column and count), weights that are
-            negative or all zero.
+            negative or all zero; devices that are not there.
     """
 
-    X: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
-    weights: Float[np.ndarray, " n"]
+    # on several devices these are JAX arrays, filled up with rows of no weight
+    X: Float[np.ndarray | Array, "n d"]
+    y: Float[np.ndarray | Array, " n"]
+    weights: Float[np.ndarray | Array, " n"]
     affine_inverse: Float[np.ndarray, "d1 d1"]
     label_bias: Float[np.ndarray, ""]
     label_linear: Float[np.ndarray, " d"]
     preprocessed: bool = eqx.field(static=True)
+    n_samples: int = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -57,11 +61,13 @@ class EmpiricalRisk(Risk):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         preprocessed: bool = True,
+        *,
+        devices: Devices = None,
     ) -> None:
         """See the class."""
         rows, labels, self.weights = _checked(X, y, sample_weight)
         self.X = rows
-        self.preprocessed = bool(preprocessed)
+        self.preprocessed, self.mesh, self.n_samples = bool(preprocessed), device_mesh(devices), len(labels)
         self.affine_inverse = _affine_inverse(rows, self.weights)
         self.label_bias, self.label_linear = np.zeros(()), np.zeros(self.dim)
         if preprocessed:
@@ -69,6 +75,8 @@ class EmpiricalRisk(Risk):
             self.label_bias = np.asarray(bias)
             labels = labels - bias - rows @ self.label_linear
         self.y = labels
+        if self.mesh is not None:
+            self.X, self.y, self.weights = (deal(self.mesh, a) for a in (self.X, self.y, self.weights))
 
     @property
     def dim(self) -> int:
@@ -85,14 +93,14 @@ class EmpiricalRisk(Risk):
             student.activation,
         )
 
+    def rows(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """X, y and the weights as NumPy arrays on the host: the sample alone, without what fills devices up."""
+        n = self.n_samples
+        return np.asarray(self.X)[:n], np.asarray(self.y)[:n], np.asarray(self.weights)[:n]
+
     def relabelled(self, linear: Float[np.ndarray, " d"], scale: float) -> "EmpiricalRisk":
         """Labels ``(y − linear·x)/scale`` on the same rows."""
         return eqx.tree_at(lambda r: r.y, self, (self.y - self.X @ linear) / scale)
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.X.shape[0]
 
     def loss(self, activation: HomogeneousActivation, measure: Measure) -> Float[Array, ""]:
         """``Σ ω R²``, block by block."""
@@ -137,8 +145,8 @@ class EmpiricalRisk(Risk):
     def fit_affine(self, activation: HomogeneousActivation, measure: Measure) -> Measure:
         """Bias and linear part by weighted least squares on what the neurons leave."""
         even_part = TwoLayer(measure.masses, measure.directions, activation=activation) if len(measure.masses) else None
-        left = self.y - even_part(self.X) if even_part else self.y
-        bias, linear = _affine_fit(self.X, left, self.weights)
+        X, y, weights = self.rows()
+        bias, linear = _affine_fit(X, y - even_part(X) if even_part else y, weights)
         return measure._replace(bias=np.asarray(bias), linear=linear)
 
     @double_precision
@@ -168,25 +176,31 @@ class EmpiricalRisk(Risk):
         if teacher is not None:
             scale = teacher.activation.even / network.activation.even
             return tensor_losses(network.masses, network.directions, scale * teacher.masses, teacher.directions, orders)
-        rows = slice(0, 2000)
-        residual = network(self.X[rows]) - self.y[rows]
-        return sample_tensor_losses(self.X[rows], residual, self.weights[rows], network.activation, orders)
+        X, y, weights = (values[:2000] for values in self.rows())
+        return sample_tensor_losses(X, network(X) - y, weights, network.activation, orders)
 
     def _reduce(self, block: Callable[[Array, Array, Array], Sums], n_atoms: int) -> Sums:
         """Sum ``block(X, y, weights)`` over blocks of rows whose pre-activations fit the cache."""
-        n = self.X.shape[0]
-        rows = max(256, _BLOCK_ENTRIES // max(n_atoms, 1))
         data = tuple(jnp.asarray(a) for a in (self.X, self.y, self.weights))
-        if n <= 2 * rows:
-            return block(*data)
-        n_full = n // rows
+        if self.mesh is None:
+            return _in_blocks(block, n_atoms, *data)
+        return total_over_rows(self.mesh, partial(_in_blocks, block, n_atoms), *data)
 
-        def body(i: Array, total: Sums) -> Sums:
-            part = block(*(jax.lax.dynamic_slice_in_dim(a, i * rows, rows) for a in data))
-            return jax.tree.map(jnp.add, total, part)
 
-        tail = block(*(a[n_full * rows :] for a in data))
-        return jax.lax.fori_loop(0, n_full, body, tail)
+def _in_blocks(block: Callable[[Array, Array, Array], Sums], n_atoms: int, X: Array, y: Array, weights: Array) -> Sums:
+    n = X.shape[0]
+    data = (X, y, weights)
+    rows = max(256, _BLOCK_ENTRIES // max(n_atoms, 1))
+    if n <= 2 * rows:
+        return block(*data)
+    n_full = n // rows
+
+    def body(i: Array, total: Sums) -> Sums:
+        part = block(*(jax.lax.dynamic_slice_in_dim(a, i * rows, rows) for a in data))
+        return jax.tree.map(jnp.add, total, part)
+
+    tail = block(*(a[n_full * rows :] for a in data))
+    return jax.lax.fori_loop(0, n_full, body, tail)
 
 
 def _residual(

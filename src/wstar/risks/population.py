@@ -1,10 +1,12 @@
 """The exact population risk under x ~ N(0, I_d): sums of one kernel over student and teacher atoms."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from wstar.kernels.activations import CenteredAbsKernel, HomogeneousActivation
@@ -15,6 +17,7 @@ from wstar.networks.span import span_basis
 from wstar.networks.teacher import Teacher
 from wstar.precision import double_precision
 from wstar.risks.base import Risk, check_weight_decay
+from wstar.risks.devices import Devices, at_points, device_mesh
 from wstar.risks.precise import Ball, Target, precise_loss
 from wstar.risks.tensor import tensor_losses
 
@@ -29,6 +32,8 @@ class PopulationRisk(Risk):
     ``L = r0² + ‖r1‖² + ΣΣ e_p e_q ĉ_p ĉ_q K(u_p·u_q)`` with one kernel (ZG Claim B.1, LMZ eq. 2.2).
 
     ``preprocessed=True`` takes the labels without mean and linear part, ZG eq. 3; False takes them raw (LMZ).
+    ``devices``: JAX devices, or how many of ``jax.devices()``, that share out the points of a field (all atoms are on
+    each); the digits are those of one device to rounding.
     """
 
     directions: Float[np.ndarray, "k d"]
@@ -38,11 +43,16 @@ class PopulationRisk(Risk):
     labels: Target
     preprocessed: bool = eqx.field(static=True)
     kernel: CenteredAbsKernel = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True)
 
-    def __init__(self, teacher: Teacher, preprocessed: bool = True) -> None:
-        """``teacher`` fixes dimension and labels; see the class."""
+    def __init__(self, teacher: Teacher, preprocessed: bool = True, *, devices: Devices = None) -> None:
+        """``teacher`` fixes dimension and labels; see the class.
+
+        Raises:
+            ValueError: no device, one that is named twice, or more than there are.
+        """
         self.preprocessed = bool(preprocessed)
-        self.kernel = CenteredAbsKernel()
+        self.kernel, self.mesh = CenteredAbsKernel(), device_mesh(devices)
         self.directions = np.asarray(teacher.directions)
         # the even factor is folded into the teacher's masses: its features are |w*·x| − √(2/π) from here on
         self.masses = teacher.activation.even * np.asarray(teacher.masses)
@@ -138,7 +148,7 @@ class PopulationRisk(Risk):
         """``(α−α̂)² + ‖β−β̂‖² + Σ ĉ_pĉ_q K(u_p·u_q)``."""
         affine = self.affine_residual(activation, measure)
         atoms, masses = self._atoms(activation, measure)
-        radial, tangent = kernel_sums(self.kernel, atoms, atoms, masses)
+        radial, tangent = self._sums(atoms, atoms, masses)
         even = masses @ (radial + jnp.sum(atoms * tangent, axis=1))
         return jnp.asarray(affine.bias**2 + affine.linear @ affine.linear + even)
 
@@ -177,7 +187,11 @@ class PopulationRisk(Risk):
         self, activation: HomogeneousActivation, measure: Measure, directions: Array | np.ndarray
     ) -> tuple[Array, Array]:
         atoms, masses = self._atoms(activation, measure)
-        return kernel_sums(self.kernel, directions, atoms, masses)
+        return self._sums(directions, atoms, masses)
+
+    def _sums(self, points: Array | np.ndarray, atoms: Array, masses: Array) -> tuple[Array, Array]:
+        sums = partial(kernel_sums, self.kernel)
+        return sums(points, atoms, masses) if self.mesh is None else at_points(self.mesh, sums, points, atoms, masses)
 
 
 @eqx.filter_jit

@@ -26,8 +26,9 @@ class SampleProblem(MeasureProblem):
 
     def __init__(self, risk: EmpiricalRisk) -> None:
         """``risk`` gives rows, labels and weights; nothing of it is written to."""
-        self.X, self.weights, self.inverse = risk.X, risk.weights, np.asarray(risk.affine_inverse)
-        self.y = self._project(np.asarray(risk.y, dtype=float))
+        self.X, labels, self.weights = risk.rows()
+        self.inverse = np.asarray(risk.affine_inverse)
+        self.y = self._project(labels)
 
     @cached_property
     def energy(self) -> float:
