@@ -14,10 +14,9 @@ from wstar.algorithms.newton import MeasureMoves
 from wstar.algorithms.optimality import Optima, gap_above
 from wstar.algorithms.run import CONVERGED, DIVERGED, Outcome, Progress, Update, drive, log_spaced_steps
 from wstar.algorithms.settings import ThreeStage
-from wstar.algorithms.trajectory import Epoch, Snapshots, epochs_from_arrays, epochs_to_arrays
-from wstar.kernels.activations import HomogeneousActivation
+from wstar.algorithms.trajectory import Epoch, Snapshots, epochs_from_arrays, epochs_to_arrays, loss_at
 from wstar.networks.parametrisation import Free
-from wstar.risks.base import Risk, objective
+from wstar.risks.base import Risk
 
 _MAX_HALVINGS = 8
 # at one weight decay
@@ -113,7 +112,8 @@ class StageThree:
 
     def value(self, state: Free, weight_decay: float) -> float:
         """``L_λ`` of parameters in this risk's coordinates."""
-        return float(_value(self.risk, self.settings.activation, state, np.asarray(weight_decay)))
+        penalty = np.sum(np.square(state.outputs)) + np.sum(np.square(state.weights))
+        return loss_at(self.risk, self.settings.activation, state) + 0.5 * weight_decay * float(penalty)
 
     def _tolerance(self, weight_decay: float) -> float:
         return self.settings.tolerance * weight_decay**1.5
@@ -205,8 +205,3 @@ class StageThree:
 @eqx.filter_jit
 def _slope_norm(slope: Slope, state: Free) -> Array:
     return tree_norm(slope(jax.tree.map(jnp.asarray, state))[1])
-
-
-@eqx.filter_jit
-def _value(risk: Risk, activation: HomogeneousActivation, state: Free, weight_decay: Array | np.ndarray) -> Array:
-    return objective(risk, activation, state, weight_decay)

@@ -119,7 +119,8 @@ def build_dataset(
     masses = free.outputs * norms
     table = epochs_to_arrays(epochs)
     decays = table["weight_decay"][np.array(snapshots.epochs)]
-    losses = np.maximum(np.asarray(_losses(risk, activation, free)), 0.0)
+    states = (Free(*(leaf[i] for leaf in free)) for i in range(len(snapshots.steps)))
+    losses = np.array([loss_at(risk, activation, state) for state in states])
     penalties = 0.5 * decays * (np.sum(free.outputs**2, axis=1) + np.sum(norms**2, axis=1))
     variables = {
         "loss": ("step", losses),
@@ -150,9 +151,14 @@ def build_dataset(
     return xr.Dataset(variables, coords, attrs={"activation": activation.name})
 
 
+def loss_at(risk: Risk, activation: HomogeneousActivation, state: Free) -> float:
+    """``L(θ)``, never negative; states of one shape share one compilation."""
+    return max(float(_loss(risk, activation, state)), 0.0)
+
+
 @eqx.filter_jit
-def _losses(risk: Risk, activation: HomogeneousActivation, free: Free) -> Float[Array, " step"]:
-    return jax.lax.map(lambda p: risk.loss(activation, p.measure()), jax.tree.map(jnp.asarray, free))
+def _loss(risk: Risk, activation: HomogeneousActivation, state: Free) -> Float[Array, ""]:
+    return risk.loss(activation, jax.tree.map(jnp.asarray, state).measure())
 
 
 def _relative_tensor_losses(

@@ -181,51 +181,49 @@ def against_infinite_width(config: LmzConfig) -> Part:
     The widest networks are cut into narrower ones, so each width sees all neurons; ``own_error`` is the distance
     between tracers of two infinite-width runs over √2, what the reference itself is uncertain by.
     """
-    teacher, rate, d = lmz_teacher(config.limit_dim), config.learning_rate, config.limit_dim
-    first, total = stage_one_steps(d, rate), stage_one_steps(d, rate) + stage_two_steps(d, rate)
-    settled = settling_steps(d, rate)
-    steps = sorted({*log_spaced_steps(total), settled, first})
-    settings: dict[str, Any] = {"record_steps": steps}
-    most = max(config.limit_widths)
-    starts = gaussian_start(most, d, 0)
-    runs = [
-        infinite_width_descent(teacher, config.limit_particles, seed, None, rate, tracers=starts, **settings)
-        for seed in (1, 2)
-    ]
-    steps = runs[0].trajectory.step.values.tolist()
-    tracers = runs[0].trajectory.tracers.values
-    risk = PopulationRisk(teacher, preprocessed=False)
-    rows = []
-    for width in sorted(config.limit_widths):
-        squares, losses = [], []
-        for start in range(0, most - width + 1, width):
-            mine = slice(start, start + width)
-            with warnings.catch_warnings():
-                # a network narrower than the target cannot find all of it; its distance is still wanted
-                warnings.simplefilter("ignore", UserWarning)
-                finite = truncated_descent(
-                    risk, width, 0, None, rate, start=starts[mine], record_weights=True, **settings
-                )
-            moved = finite.trajectory.weights.values
-            squares.append(np.mean(np.sum((moved - tracers[:, mine]) ** 2, axis=2), axis=1))
-            losses.append(finite.trajectory.loss.values)
-        rows.append(
-            {
-                "width": width,
-                "networks": len(squares),
-                "distance": np.sqrt(np.mean(squares, axis=0)).tolist(),
-                "loss": np.mean(losses, axis=0).tolist(),
-            }
+    d, rate = config.limit_dim, config.learning_rate
+    settled, first = settling_steps(d, rate), stage_one_steps(d, rate)
+    total = first + stage_two_steps(d, rate)
+    starts = gaussian_start(max(config.limit_widths), d, 0)
+    asked = sorted({*log_spaced_steps(total), settled, first})
+    limit, other = (
+        infinite_width_descent(
+            lmz_teacher(d), config.limit_particles, seed, None, rate, tracers=starts, record_steps=asked
         )
-    apart = runs[1].trajectory.tracers.values - tracers
+        for seed in (1, 2)
+    )
+    steps, tracers = limit.trajectory.step.values.tolist(), limit.trajectory.tracers.values
+    apart = other.trajectory.tracers.values - tracers
     return {
         "dim": d,
         "step": steps,
         "marks": {"settled": settled, "stage_one": first, "end": total},
-        "rows": rows,
+        "rows": [_from_tracers(width, rate, starts, tracers, steps) for width in sorted(config.limit_widths)],
         "own_error": np.sqrt(0.5 * np.mean(np.sum(apart**2, axis=2), axis=1)).tolist(),
-        "loss": runs[0].trajectory.loss.values.tolist(),
+        "loss": limit.trajectory.loss.values.tolist(),
         "particles": config.limit_particles,
-        "flips": len(runs[0].flips),
-        "kept": runs[0].kept,
+        "flips": len(limit.flips),
+        "kept": limit.kept,
+    }
+
+
+def _from_tracers(width: int, rate: float, starts: np.ndarray, tracers: np.ndarray, steps: list[int]) -> Part:
+    """ξ and the loss of networks of one width, over all those that the ``starts`` can be cut into."""
+    risk = PopulationRisk(lmz_teacher(starts.shape[1]), preprocessed=False)
+    squares, losses = [], []
+    for first in range(0, len(starts) - width + 1, width):
+        mine = slice(first, first + width)
+        with warnings.catch_warnings():
+            # a network narrower than the target cannot find all of it; its distance is still wanted
+            warnings.simplefilter("ignore", UserWarning)
+            finite = truncated_descent(
+                risk, width, 0, None, rate, start=starts[mine], record_weights=True, record_steps=steps
+            )
+        squares.append(np.mean(np.sum((finite.trajectory.weights.values - tracers[:, mine]) ** 2, axis=2), axis=1))
+        losses.append(finite.trajectory.loss.values)
+    return {
+        "width": width,
+        "networks": len(squares),
+        "distance": np.sqrt(np.mean(squares, axis=0)).tolist(),
+        "loss": np.mean(losses, axis=0).tolist(),
     }
