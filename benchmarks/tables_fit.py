@@ -18,8 +18,9 @@ from sklearn.model_selection import KFold
 
 import wstar
 from wstar.experiments.config import FitConfig
-from wstar.experiments.fit import encode, r_squared, train
-from wstar.experiments.tables import Table, read_table
+from wstar.experiments.table.scores import r_squared, ridge_and_mean
+from wstar.experiments.table.table import Table, read_table
+from wstar.experiments.table.training import encode, train
 
 
 def write_table(name: str, folder: str) -> Table:
@@ -40,20 +41,23 @@ def tables(repeats: int = 3) -> None:
     for name in ("rock", "Boston"):
         with tempfile.TemporaryDirectory() as folder:
             table = write_table(name, folder)
-        config = FitConfig(table=table.name, target=table.target)
-        scores, linear, began = [], [], time.perf_counter()
+        config = FitConfig(table=table.name, target=table.target, resamples=0)
+        scores, linear, seconds = [], [], 0.0
         for repeat in range(repeats):
             predicted, plain = np.empty(len(table.labels)), np.empty(len(table.labels))
             for rows, held in KFold(5, shuffle=True, random_state=repeat).split(table.labels):
+                began = time.perf_counter()
                 prepared = encode(table, rows, held)
-                fitted, ones = train(config, prepared), np.column_stack([prepared.z_test, np.ones(len(held))])
-                predicted[held], plain[held] = fitted.student(ones), fitted.linear(ones)
+                fitted = train(config, prepared)
+                seconds += time.perf_counter() - began
+                limits = (fitted.model.low + fitted.centre, fitted.model.high + fitted.centre)
+                predicted[held] = fitted.predict(prepared.X_test)
+                plain[held] = ridge_and_mean(prepared.X_train, prepared.y_train, prepared.X_test, limits)[0]
             scores.append(r_squared(table.labels, predicted))
             linear.append(r_squared(table.labels, plain))
-        seconds = (time.perf_counter() - began) / (5 * repeats)
         print(
             f"{name} {table.inputs.shape}: R² {np.mean(scores):.3f} ({' '.join(f'{s:.3f}' for s in scores)}), "
-            f"linear {np.mean(linear):.3f}, {seconds:.2f} s a fit"
+            f"ridge {np.mean(linear):.3f}, {seconds / (5 * repeats):.2f} s a fit"
         )
 
 
@@ -66,23 +70,23 @@ def planted(seeds: int = 5) -> None:
         X, X_test = rng.standard_normal((3000, 20)), rng.standard_normal((5000, 20))
         scale = float(np.std(teacher(rng.standard_normal((100_000, 20)))))
         y, clean = teacher(X) / scale + 0.1 * rng.standard_normal(3000), teacher(X_test) / scale
-        names = [f"x{i}" for i in range(20)]
-        table = Table("planted", "y", pd.DataFrame(np.vstack([X, X_test]), columns=names), np.append(y, clean), ())
+        frame = pd.DataFrame(np.vstack([X, X_test]), columns=[f"x{i}" for i in range(20)])
+        table = Table("planted", "y", frame, np.append(y, clean), np.arange(1, 8001), ())
         began = time.perf_counter()
         prepared = encode(table, np.arange(3000), np.arange(3000, 8000))
-        fitted = train(FitConfig(table="planted.csv", target="y"), prepared)
+        fitted = train(FitConfig(table="planted.csv", target="y", resamples=0), prepared)
         seconds = time.perf_counter() - began
-        predicted = fitted.student(np.column_stack([prepared.z_test, np.ones(5000)]))
-        slopes = fitted.student.weights[:, :-1] / prepared.encoding.scale
-        cosines = np.abs(slopes @ teacher.weights.T) / np.linalg.norm(slopes, axis=1)[:, None]
+        directions = fitted.model.directions
+        cosines = np.abs(directions @ teacher.weights.T) / np.linalg.norm(directions, axis=1)[:, None]
+        error = np.mean((fitted.predict(X_test) - clean) ** 2) / np.var(clean)
         print(
-            f"seed {seed}: test error over variance {np.mean((predicted - clean) ** 2) / np.var(clean):.2e}, best "
-            f"|cos| {' '.join(f'{c:.4f}' for c in cosines.max(axis=0))}, {len(slopes)} neurons, {seconds:.1f} s"
+            f"seed {seed}: test error over variance {error:.2e}, best |cos| "
+            f"{' '.join(f'{c:.4f}' for c in cosines.max(axis=0))}, {len(directions)} neurons, {seconds:.1f} s"
         )
 
 
 def command() -> None:
-    """Reading, training, run folder and page, with imports and compilation."""
+    """Reading, fitting, bands, run folder and page, with imports."""
     with tempfile.TemporaryDirectory() as folder:
         write_table("Boston", folder)
         program = [sys.executable, "-c", "from wstar.cli.main import main; main()", "fit"]

@@ -40,13 +40,12 @@ def recover_folder(path: Path, *, rank: int = 3, width: int = 4, dim: int = 12, 
 def fit_folder(path: Path, *, columns: tuple[str, ...] = ("rooms", "age", "tax", "lstat"), n_test: int = 80) -> Path:
     """A run on a table with two directions."""
     rng = np.random.default_rng(1)
-    steps = _steps()
-    directions = np.tile(np.linalg.qr(rng.normal(size=(len(columns), 2)))[0].T, (len(steps), 1, 1))
-    trajectory = _dataset(
-        steps, masses=np.ones((len(steps), 2)), directions=directions, basis=np.eye(len(columns)), kind="fit"
-    )
+    directions = np.linalg.qr(rng.normal(size=(len(columns), 2)))[0].T
     path.mkdir(parents=True)
-    return _write(path, trajectory, _fit_result(columns, directions[0], n_test, rng))
+    result = _fit_result(columns, directions, n_test, rng)
+    (path / "config.toml").write_text('kind = "fit"\nseed = 0\n\n[versions]\nwstar = "0.1.0"\n')
+    RunFolder.open(path).write_result(result)
+    return path
 
 
 def _steps() -> np.ndarray:
@@ -97,7 +96,7 @@ def _dataset(
     )
 
 
-def _epochs(angles: np.ndarray | None) -> list[dict[str, Any]]:
+def _epochs(angles: np.ndarray) -> list[dict[str, Any]]:
     return [
         {
             "epoch": k,
@@ -109,10 +108,10 @@ def _epochs(angles: np.ndarray | None) -> list[dict[str, Any]]:
             "loss": 0.01 * 0.25**k,
             "objective": 0.05 * 0.5**k,
             "living": 12,
-            "largest_heavy_angle": None if angles is None else float(angles[k + 1]),
+            "largest_heavy_angle": float(angles[k + 1]),
             "inserted": 0,
-            "zeta": None if angles is None else 1e-5 * 0.25**k,
-            "zeta_error": None if angles is None else 1e-7 * 0.25**k,
+            "zeta": 1e-5 * 0.25**k,
+            "zeta_error": 1e-7 * 0.25**k,
         }
         for k in range(N_EPOCHS)
     ]
@@ -165,19 +164,17 @@ def _recover_result(teacher: Teacher, angles: np.ndarray) -> dict[str, Any]:
 def _fit_result(
     columns: tuple[str, ...], directions: np.ndarray, n_test: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    t = np.sort(rng.normal(size=300))
-    grid = np.linspace(-3.0, 3.0, 60)
-    observed = rng.normal(size=n_test)
+    n, d = 300 + n_test, len(columns)
+    observed = rng.normal(size=n)
     found = [
-        {
-            "mass": sign,
-            "importance": importance,
-            "weights": weights.tolist(),
-            "curve": {"t": grid.tolist(), "value": (sign * np.maximum(grid, 0.0)).tolist()},
-            "points": {"t": t.tolist(), "value": (sign * np.maximum(t, 0.0) + 0.3 * rng.normal(size=len(t))).tolist()},
-        }
+        _direction(sign, importance, weights, rng)
         for sign, importance, weights in zip((1.0, -0.4), (0.7, 0.3), directions, strict=True)
     ]
+    scores = {
+        name: {"train": _score(train), "test": _score(test) if n_test else None}
+        for name, train, test in (("model", 0.91, 0.86), ("ridge", 0.75, 0.71), ("mean", 0.0, -0.01))
+    }
+    certain = {"level": 0.9, "r2_low": 0.8, "r2_high": 0.9, "better_than_ridge": 0.97}
     return {
         "kind": "fit",
         "wstar": "0.1.0",
@@ -185,17 +182,86 @@ def _fit_result(
         "table": "homes.csv",
         "target": "price",
         "columns": list(columns),
-        "preprocessing": ["Columns were centred and scaled to unit variance on the training rows."],
+        "column_mean": [1.0] * d,
+        "column_sd": [2.0] * d,
+        "preprocessing": ["3 empty training cells of rooms hold its median 6."],
+        "cautions": ["column 'tax' is 'price' up to scale"],
         "n_train": 300,
         "n_test": n_test,
-        "scores": {"r2_train": 0.91, "r2_test": 0.86 if n_test else None, "r2_linear_test": 0.71 if n_test else None},
+        "scores": scores | {"cross_validated_r2": 0.84, "certainty": certain if n_test else None},
         "target_sd": 9.2,
         "directions": found,
-        "linear": {"intercept": 22.5, "weights": np.linspace(-1.0, 1.0, len(columns)).tolist()},
-        "predictions": {"observed": observed.tolist(), "predicted": (0.9 * observed).tolist()},
-        "epochs": _epochs(None),
-        "seconds": {"total": 2.1, "compute": 0.7},
+        "linear": {
+            "intercept": 22.5,
+            "weights": np.linspace(-1.0, 1.0, d).tolist(),
+            "standardised": np.linspace(-2.0, 2.0, d).tolist(),
+        },
+        "predictions": {
+            "row": list(range(1, n + 1)),
+            "observed": observed.tolist(),
+            "predicted": (0.9 * observed).tolist(),
+            "unseen": [False] * 300 + [True] * n_test,
+        },
+        "path": _path(),
+        "support": {"neurons": 2, "directions": 1, "rule": "the stated rule"},
+        "certificate": {"weight_decay": 0.05, "objective": 0.2, "gap": 0.01, "sup": 1.2, "neuron_gain": 1e-3},
+        "diagnosis": {
+            "applies": False,
+            "sentences": ["age has values far out."],
+            "projections": [{"skewness": 0.1, "excess_kurtosis": 2.5}] * 2,
+            "few_valued": [],
+            "heavy": ["age"],
+        },
+        "resamples": 50,
+        "summary": ["On 80 rows it has not seen, the fit misses price by 2 on average."],
+        "seconds": {"total": 2.1},
     }
+
+
+def _direction(sign: float, importance: float, weights: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+    t, grid = np.sort(rng.normal(size=300)), np.linspace(-3.0, 3.0, 60)
+    value = sign * np.maximum(grid, 0.0)
+    return {
+        "mass": sign,
+        "importance": importance,
+        "spread": importance,
+        "n_neurons": 2,
+        "weights": (0.5 * weights).tolist(),
+        "standardised": weights.tolist(),
+        "made_of": "rooms (+) and age (−)",
+        "shape": "is flat, then rises",
+        "swing": 7.5,
+        "middle": [-1.6, 1.6],
+        "curve": {
+            "t": grid.tolist(),
+            "value": value.tolist(),
+            "low": (value - 0.1).tolist(),
+            "high": (value + 0.2).tolist(),
+        },
+        "points": {"t": t.tolist(), "value": (sign * np.maximum(t, 0.0) + 0.3 * rng.normal(size=len(t))).tolist()},
+        "stability": {"median": 0.98, "low": 0.9},
+    }
+
+
+def _score(r2: float) -> dict[str, float]:
+    return {"r2": r2, "rmse": 10.0 * (1.0 - r2), "mae": 8.0 * (1.0 - r2)}
+
+
+def _path() -> list[dict[str, Any]]:
+    """Ridge regression, five weight decays with the third of them chosen, a refit, and one that was not tried."""
+    rows = [(None, False, 0.4, 0), *((0.2 * 0.6**k, False, 0.2 + 0.02 * (k - 2) ** 2, 2 + k) for k in range(5))]
+    rows += [(0.2 * 0.6**2, True, 0.25, 3), (0.2 * 0.6**4, True, None, 5)]
+    return [
+        {
+            "weight_decay": decay,
+            "refitted": refitted,
+            "cv_error": error,
+            "cv_standard_error": None if error is None else 0.03,
+            "n_neurons": neurons,
+            "chosen": error == 0.2,
+        }
+        for decay, refitted, error, neurons in rows
+    ]
 
 
 def _write(path: Path, trajectory: xr.Dataset, result: dict[str, Any]) -> Path:

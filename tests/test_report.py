@@ -83,15 +83,21 @@ def test_the_headline_says_what_was_found(errors: tuple[float | None, ...], heav
 
 
 @pytest.mark.parametrize(
-    ("scores", "expected"),
+    ("model", "ridge", "expected"),
     [
-        ((0.9, 0.86, 0.71), "R² 0.86 on 80 unseen rows, where a linear fit reaches 0.71"),
-        ((0.9, 0.66, 0.71), "R² 0.66 on 80 unseen rows, no better than a linear fit’s 0.71"),
-        ((0.9, None, None), "R² 0.90 on the rows it was fitted to; none were held back"),
+        (0.86, 0.71, "R² 0.86 on 80 unseen rows, where ridge regression reaches 0.71"),
+        (0.66, 0.71, "R² 0.66 on 80 unseen rows, below ridge regression’s 0.71"),
+        (0.714, 0.71, "R² 0.71 on 80 unseen rows, as much as ridge regression"),
+        (None, None, "A fit scored on 80 unseen rows that do not vary"),
     ],
 )
-def test_the_headline_of_a_fit_compares_with_the_linear_fit(scores: tuple[float | None, ...], expected: str) -> None:
-    assert fit.headline(dict(zip(("r2_train", "r2_test", "r2_linear_test"), scores, strict=True)), 80) == expected
+def test_the_headline_of_a_fit_compares_with_ridge_regression(
+    model: float | None, ridge: float | None, expected: str
+) -> None:
+    scores = {name: {"train": {"r2": 0.9}, "test": {"r2": r2}} for name, r2 in (("model", model), ("ridge", ridge))}
+    assert fit.headline(scores, 80) == expected
+    unscored = {name: {"train": {"r2": 0.9}, "test": None} for name in scores}
+    assert fit.headline(unscored, 0) == "R² 0.90 on the rows it was fitted to; none were held back"
 
 
 def page_data(page: Path) -> dict[str, Any]:
@@ -125,7 +131,8 @@ def test_every_figure_is_valid_plotly(recovered: Path, fitted: Path, tmp_path: P
     others = [write_report(recover_folder(tmp_path / f"{r}", rank=r, width=m)) for r, m in ((1, 1), (2, 3), (5, 7))]
     for page in (recovered, fitted, *others):
         figures = page_data(page)["figures"]
-        assert {"loss", "steps-per-epoch"} <= figures.keys()
+        expected = {"predictions", "path-error", "ridge-2"} if page == fitted else {"loss", "steps-per-epoch"}
+        assert expected <= figures.keys()
         for figure in figures.values():
             go.Figure(figure)
 
@@ -201,24 +208,80 @@ def test_what_the_tables_show(recovered: Path, fitted: Path) -> None:
         N_EPOCHS + 1
     )
     assert "The last epoch did not converge, it ended by: step cap." in text
-    assert "Columns were centred and scaled to unit variance" in fitted.read_text(encoding="utf-8")
+
+
+def table_cells(text: str, name: str) -> list[list[str]]:
+    """Cells of each row of a table's body, tags taken out."""
+    body = re.search(rf'<table id="{name}".*?<tbody>(.*?)</tbody>', text, re.DOTALL).group(1)  # type: ignore[union-attr]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [[re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)] for row in rows]
 
 
 def test_bars_are_the_heaviest_columns_in_order(tmp_path: Path) -> None:
     path = fit_folder(tmp_path / "run", columns=tuple(f"column {k}" for k in range(20)))
-    weights = json.loads((path / "result.json").read_text())["directions"][0]["weights"]
-    figure = page_data(write_report(path))["figures"]["bars-1"]
-    order = np.argsort(-np.abs(weights))[:8]
-    assert figure["layout"]["yaxis"]["ticktext"][::-1] == [f"column {k}" for k in order]
-    np.testing.assert_allclose(figure["data"][0]["x"][::-1], np.array(weights)[order], rtol=1e-3)
+    direction = json.loads((path / "result.json").read_text())["directions"][0]
+    text = write_report(path).read_text(encoding="utf-8")
+    standardised = np.array(direction["standardised"])
+    order = np.argsort(-np.abs(standardised))[:8]
+    assert table_cells(text, "bars-1") == [
+        [f"column {k}", "", numbers.number(standardised[k], 2), numbers.number(direction["weights"][k], 2)]
+        for k in order
+    ]
+    table = re.search(r'<table id="bars-1".*?</table>', text, re.DOTALL).group(0)  # type: ignore[union-attr]
+    drawn = re.findall(r'<span class="(\w+)" style="width: ([\d.]+)%">', table)
+    assert [name == "positive" for name, _ in drawn] == (standardised[order] > 0.0).tolist()
+    lengths = np.abs(standardised[order]) / np.abs(standardised).max()
+    np.testing.assert_allclose([float(width) / 50.0 for _, width in drawn], lengths, atol=2e-3)
+    rest = float((np.delete(standardised, order) ** 2).sum() / (standardised**2).sum())
+    assert f"The other 12 columns hold {numbers.percent(rest)} of its squared length." in text
+
+
+def test_what_the_page_of_a_fit_shows(fitted: Path) -> None:
+    text, figures = fitted.read_text(encoding="utf-8"), page_data(fitted)["figures"]
+    for said in (
+        "3 empty training cells of rooms hold its median 6.",
+        "Column &#39;tax&#39; is &#39;price&#39; up to scale.",
+        "the fit misses price by 2 on average",
+        "age has values far out.",
+        "The rows support 2 bends in 1 direction: the stated rule.",
+    ):
+        assert said in text
+    assert table_cells(text, "score-table")[1] == ["ridge regression", "0.750", "0.710", "2.90", "2.32"]
+    path = table_cells(text, "path-table")
+    assert [row[-1] for row in path].count("chosen") == 1
+    assert path[3] == ["penalised", "0.0720", "4", "0.800", "0.030", "chosen"]
+    assert trace(figures["path-error"], "penalised")["y"] == [0.72, 0.78, 0.8, 0.78, 0.72]
+    assert trace(figures["path-error"], "refitted without penalty")["y"] == [0.75]
+    assert trace(figures["path-error"], "linear part alone")["y"] == [0.6, 0.6]
+    assert trace(figures["path-error"], "chosen")["y"] == [0.8]
+    assert trace(figures["path-neurons"], "bends")["y"] == [2, 3, 4, 5, 6]
+    band = [trace(figures["ridge-1"], f"band, {edge}")["y"][-1] for edge in ("lower", "upper")]
+    np.testing.assert_allclose(band, [2.9, 3.2])
+    unseen, seen = (trace(figures["predictions"], name) for name in ("unseen rows", "rows it was fitted to"))
+    assert unseen["customdata"] == list(range(301, 381))
+    assert seen["customdata"] == list(range(1, 301))
+    residual = trace(figures["residuals"], "unseen rows")
+    np.testing.assert_allclose(residual["y"], np.array(unseen["x"]) - unseen["y"], atol=1e-4)
+
+
+def test_directions_that_do_next_to_nothing_are_counted_and_not_drawn(tmp_path: Path) -> None:
+    path = fit_folder(tmp_path / "run")
+    edit_result(path, lambda result: result["directions"][1].update(importance=0.004))
+    text = write_report(path).read_text(encoding="utf-8")
+    assert "1 further direction, with 0.40\u00a0% together, not drawn" in text
+    assert "ridge-2" not in page_data(path / "report.html")["figures"]
 
 
 def test_a_fit_without_held_back_rows_or_directions_has_a_page(tmp_path: Path) -> None:
     path = fit_folder(tmp_path / "run", n_test=0)
-    edit_result(path, lambda result: result.update(directions=[]))
+    linear = {"directions": [], "path": [], "certificate": None, "cautions": []}
+    ridge = json.loads((path / "result.json").read_text())["path"][0] | {"chosen": True}
+    edit_result(path, lambda result: result.update(linear | {"path": [ridge]}))
     text = write_report(path).read_text(encoding="utf-8")
     assert "No direction was found beyond the linear part" in text
-    assert "predictions" not in page_data(path / "report.html")["figures"]
+    assert "The linear part alone leaves nothing to explain." in text
+    assert table_cells(text, "score-table")[0] == ["this fit", "0.910", "–", "–", "–"]
+    assert page_data(path / "report.html")["figures"].keys() == {"predictions", "residuals"}
 
 
 def test_a_run_without_epochs_has_a_page(tmp_path: Path) -> None:

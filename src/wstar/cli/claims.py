@@ -1,6 +1,5 @@
 """``wstar claims``."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from wstar.experiments.store import RunFolder
 from wstar.report.claims import print_claims
 from wstar.report.claims_document import write_document
 from wstar.report.page import write_report
+from wstar.theory.claims.verdict import Claim
 
 
 @click.command()
@@ -30,14 +30,21 @@ def claims(out: Path | None, force: bool, as_json: bool, jobs: int | None, docs:
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     settings = ClaimsConfig.build(given | ({"claim": list(given["claim"])} if "claim" in given else {}))
-    prepare(settings)
+    prepared = prepare(settings)
     if docs is not None and not docs.parent.is_dir():
         raise ValueError(f"--docs {docs}: there is no folder {docs.parent}; make it first")
-    start_claims(settings, folder_to_fill(KIND, settings, out, force=force), as_json=as_json, jobs=jobs, docs=docs)
+    run = folder_to_fill(KIND, settings, out, force=force)
+    start_claims(settings, prepared, run, as_json=as_json, jobs=jobs, docs=docs)
 
 
 def start_claims(
-    settings: ClaimsConfig, run: RunFolder, *, as_json: bool, jobs: int | None = None, docs: Path | None = None
+    settings: ClaimsConfig,
+    prepared: list[Claim],
+    run: RunFolder,
+    *,
+    as_json: bool,
+    jobs: int | None = None,
+    docs: Path | None = None,
 ) -> None:
     """Check what the folder still lacks; write claims.json, the page and, if asked for, the document."""
     quiet = Console(stderr=True)
@@ -49,9 +56,7 @@ def start_claims(
         if run.finished:
             result = read_claims(run.path)
         else:
-            result = run_claims(
-                settings, prepare(settings), run, jobs or os.cpu_count() or 1, None if as_json else tell
-            )
+            result = run_claims(settings, prepared, run, None if as_json else tell, jobs=jobs)
         page = write_report(run.path)
         if docs is not None:
             write_document(result, docs)

@@ -12,9 +12,12 @@ from wstar import __version__
 _COMMANDS = {
     "recover": ("wstar.cli.recover", "Draw or read a hidden network and recover it with ZG's Algorithm 1."),
     "fit": ("wstar.cli.fit", "Find the directions behind a column of a table."),
+    "predict": ("wstar.cli.predict", "Predict for the rows of another table by a finished fit."),
     "truncate": ("wstar.cli.truncate", "Train LMZ's network with their Algorithm 1 and show its stages."),
     "claims": ("wstar.cli.claims", "Check the papers' statements; each verdict is computed."),
     "reproduce": ("wstar.cli.reproduce", "Reproduce the figures and rates of a paper."),
+    "sweep": ("wstar.cli.sweep", "Make all runs of a study, on all cores or on a cluster."),
+    "config": ("wstar.cli.config", "Show settings with defaults, ranges and meaning, and their JSON schema."),
     "report": ("wstar.cli.runs", "Write the page of a finished run again."),
     "resume": ("wstar.cli.runs", "Go on with an interrupted run; it ends bit-equal to an unbroken one."),
 }

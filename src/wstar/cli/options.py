@@ -47,7 +47,9 @@ def settings_from(config: type[Settings], config_file: Path | None, options: dic
     Raises:
         ValueError: as :meth:`Config.read`.
     """
-    given = {name: value for name, value in options.items() if value is not None} | fixed
+    # an option that may be given several times comes as a tuple, empty where it was not
+    given = {name: value for name, value in options.items() if value is not None and value != ()} | fixed
+    given = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     return config.read(config_file, given) if config_file else config.build(given)
 
 
@@ -55,8 +57,10 @@ def _option(name: str, field: FieldInfo) -> Callable[[Command], Command]:
     kind = next((a for a in get_args(field.annotation) if a is not type(None)), field.annotation)
     if get_origin(field.annotation) is Literal:
         kind = click.Choice([str(a) for a in get_args(field.annotation)])
-    default = "" if field.default is None else f"  [{field.default}]"
+    default = "" if field.is_required() or field.default in (None, []) else f"  [{field.default}]"
     flag = f"--{name.replace('_', '-')}"
+    if get_origin(field.annotation) is list:
+        return click.option(flag, name, type=kind, multiple=True, help=f"{field.description}.{default}")
     if kind is bool:
         return click.option(
             f"{flag}/--no-{name.replace('_', '-')}", name, default=None, help=f"{field.description}.{default}"

@@ -8,15 +8,20 @@ import click
 from rich.console import Console
 
 from wstar.cli.running import carry_out, folder_to_fill
-from wstar.experiments.config import LmzConfig
-from wstar.experiments.lmz import KIND, Job, PartProgress, packaged_config, prepare, run_lmz
+from wstar.experiments import registry
+from wstar.experiments.config import Config
+from wstar.experiments.papers.parts import Job, PartProgress, packaged_config
 from wstar.experiments.store import RunFolder
 from wstar.report.lmz import print_lmz
 from wstar.report.terminal import drawn_bar
+from wstar.report.zg import print_zg
+
+# paper, as its experiment is called → what the terminal shows of the result
+_PAPERS = {"zg": print_zg, "lmz": print_lmz}
 
 
 @click.command()
-@click.argument("paper", type=click.Choice(["lmz"]))
+@click.argument("paper", type=click.Choice(list(_PAPERS)))
 @click.option("--quick", is_flag=True, help="Small sizes: minutes instead of the better part of an hour.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="TOML file with other sizes and seeds.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder to write.  [runs/PAPER-1, -2, …]")
@@ -29,17 +34,19 @@ def reproduce(paper: str, quick: bool, config_file: Path | None, out: Path | Non
     """
     if quick and config_file is not None:
         raise ValueError("--quick and --config exclude each other: the file says all sizes")
-    settings = LmzConfig.read(config_file or packaged_config(quick=quick))
-    jobs = prepare(settings)
-    start_lmz(settings, jobs, folder_to_fill(KIND, settings, out, force=force), as_json=as_json)
+    study = registry.experiment(paper)
+    settings = study.config.read(config_file or packaged_config(paper, quick=quick))
+    jobs = study.prepare(settings)
+    start_reproduction(settings, jobs, folder_to_fill(paper, settings, out, force=force), as_json=as_json)
 
 
-def start_lmz(settings: LmzConfig, jobs: list[Job], run: RunFolder, *, as_json: bool) -> None:
+def start_reproduction(settings: Config, jobs: list[Job], run: RunFolder, *, as_json: bool) -> None:
     """Compute what the folder still lacks, or show a finished run again."""
+    study = registry.experiment(run.kind)
     carry_out(
         run,
-        lambda on_progress: run.read_result() if run.finished else run_lmz(settings, jobs, run, on_progress),
-        print_lmz,
+        lambda on_progress: run.read_result() if run.finished else study.run(settings, jobs, run, on_progress),
+        _PAPERS[run.kind],
         as_json=as_json,
         bar=part_bar,
     )

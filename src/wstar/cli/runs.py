@@ -1,19 +1,25 @@
 """``wstar report`` and ``wstar resume``: commands on run folders."""
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import click
 
-from wstar.cli.claims import start_claims
-from wstar.cli.fit import start_fit
-from wstar.cli.recover import start_recover
-from wstar.cli.reproduce import start_lmz
-from wstar.cli.truncate import start_truncate
-from wstar.experiments import claims, fit, lmz, recover, truncate
-from wstar.experiments.config import FitConfig, LmzConfig, RecoverConfig, TruncateConfig
+from wstar.experiments import registry
 from wstar.experiments.store import RunFolder
+from wstar.experiments.study.study import KIND as SWEEP
 from wstar.report.page import write_report
 
+# kind → the function that runs it, or goes on with it, and shows it: (settings, prepared, folder, as_json=)
+_STARTS = {
+    "recover": "wstar.cli.recover:start_recover",
+    "fit": "wstar.cli.fit:start_fit",
+    "truncate": "wstar.cli.truncate:start_truncate",
+    "claims": "wstar.cli.claims:start_claims",
+    "zg": "wstar.cli.reproduce:start_reproduction",
+    "lmz": "wstar.cli.reproduce:start_reproduction",
+}
 _RUN = click.argument("run", type=click.Path(path_type=Path))
 
 
@@ -34,20 +40,16 @@ def resume(run: Path, as_json: bool) -> None:
     folder = RunFolder.open(run)
     if folder.finished:
         raise ValueError(f"{run} is finished: `wstar report {run}` writes its page again")
-    path = folder.path / "config.toml"
-    if folder.kind == recover.KIND:
-        settings = RecoverConfig.read(path)
-        start_recover(settings, recover.prepare(settings), folder, as_json=as_json)
-    elif folder.kind == fit.KIND:
-        table = FitConfig.read(path)
-        start_fit(table, fit.prepare(table), folder, as_json=as_json)
-    elif folder.kind == truncate.KIND:
-        truncation = TruncateConfig.read(path)
-        start_truncate(truncation, truncate.prepare(truncation), folder, as_json=as_json)
-    elif folder.kind == lmz.KIND:
-        sizes = LmzConfig.read(path)
-        start_lmz(sizes, lmz.prepare(sizes), folder, as_json=as_json)
-    elif folder.kind == claims.KIND:
-        start_claims(claims.ClaimsConfig.read(path), folder, as_json=as_json)
-    else:
+    if folder.kind == SWEEP:
+        raise ValueError(f"{run} is a sweep: go on with `wstar sweep retry {run}`")
+    if folder.kind not in _STARTS:
         raise ValueError(f"{run} is of kind {folder.kind!r}, which this version cannot resume")
+    experiment = registry.experiment(folder.kind)
+    settings = experiment.config.read(folder.path / "config.toml")
+    _start(folder.kind)(settings, experiment.prepare(settings), folder, as_json=as_json)
+
+
+def _start(kind: str) -> Callable[..., None]:
+    module, _, name = _STARTS[kind].partition(":")
+    start: Callable[..., None] = getattr(import_module(module), name)
+    return start

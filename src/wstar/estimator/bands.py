@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
 
 from wstar.estimator.fitting import Plan, Point
 from wstar.estimator.inputs import Inputs
@@ -15,11 +16,11 @@ _STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """Neurons of B fits to rows drawn with replacement, each matched to the neuron of the fit nearest to it.
+    """Neurons of B fits to rows drawn with replacement, matched one to one to those of the fit (mass 0: none is left).
 
     Attributes:
-        cosines: (B, K), size of the correlation of the projections on matched directions.
-        masses, thresholds: (B, K), turned as the fit's neurons are.
+        cosines: (B, K), size of the correlation of projections on each direction and the nearest one of the resample.
+        masses, thresholds: (B, K), turned as the fit's neurons are and for projections on their directions.
         relu: the fit's activation.
     """
 
@@ -54,7 +55,7 @@ def resample(
         counts = rng.multinomial(len(problem.labels), problem.weights)
         drawn = counts > 0
         weights, X = counts[drawn] / counts.sum(), problem.columns[drawn]
-        inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard)
+        inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard, plan.ladder)
         other = replace(problem, inputs=inputs, columns=X, labels=problem.labels[drawn], weights=weights)
         start = carried(point.atoms, reference, inputs)
         atoms = polish(other, start, 1e-9 if point.refitted else point.weight_decay, max_steps=_STEPS)
@@ -66,10 +67,18 @@ def resample(
 
 def _matched(theirs: Neurons, ours: Neurons, reference: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     k = len(ours.masses)
+    masses, thresholds = np.zeros(k), np.zeros(k)
     if not len(theirs.masses):
-        return np.zeros(k), np.zeros(k), np.zeros(k)
+        return np.zeros(k), masses, thresholds
     cosines = reference.whitened(ours.directions) @ reference.whitened(theirs.directions).T
     opposed = np.sign(ours.masses)[:, None] != np.sign(theirs.masses)
-    nearest = np.where(opposed, -1.0, cosines if ours.relu else np.abs(cosines)).argmax(axis=1)
-    signs = np.where(cosines[np.arange(k), nearest] < 0.0, -1.0, 1.0)
-    return np.abs(cosines[np.arange(k), nearest]), theirs.masses[nearest], signs * theirs.thresholds[nearest]
+    likeness = np.where(opposed, 0.0, cosines if ours.relu else np.abs(cosines))
+    # one to one: two neurons of ours that share one of theirs would count its mass twice
+    own, other = linear_sum_assignment(likeness, maximize=True)
+    found = likeness[own, other] > 0.0
+    own, other = own[found], other[found]
+    masses[own] = theirs.masses[other]
+    # about the mean: along ours, a threshold must not hold what theirs differ by in the columns' means
+    centred = theirs.thresholds[other] + theirs.directions[other] @ reference.mean
+    thresholds[own] = np.sign(cosines[own, other]) * centred - ours.directions[own] @ reference.mean
+    return np.abs(likeness).max(axis=1), masses, thresholds

@@ -11,7 +11,6 @@ from jaxtyping import Float
 
 from wstar.estimator.base import TwoLayerBase
 from wstar.estimator.fitting import (
-    ROWS_ON_PATH,
     Plan,
     Point,
     exhausted,
@@ -20,8 +19,9 @@ from wstar.estimator.fitting import (
     refit_candidates,
     refitted,
     ridge_point,
+    sampled,
 )
-from wstar.estimator.folds import Split, given_splits, splits_by_value
+from wstar.estimator.folds import Split, among, given_splits, splits_by_value
 from wstar.estimator.network import TableNetwork
 from wstar.estimator.path import Path
 
@@ -54,6 +54,9 @@ class TwoLayerRegressorCV(TwoLayerBase):
     folds' networks (unless ``average=False``); directions, masses and the other attributes are those of the network
     on all rows.
 
+    Memory as for :class:`TwoLayerRegressor`, with the 24 bytes for each number in the path's rows once for all rows and
+    once for each fold.
+
     Args:
         cv: number of folds, a splitter or splits. With a number, folds depend on the rows' values only: equal rows
             stay together, so that integer weights do what repeated rows do.
@@ -61,12 +64,13 @@ class TwoLayerRegressorCV(TwoLayerBase):
             most its standard error (paired, over rows).
         average: see above.
         n_jobs: threads; None takes one for each processor.
-        refit, n_steps, ratio, patience, shrinkage, threshold_scale, guard, robust, certify_fit, random_state, verbose:
-            as in :class:`TwoLayerRegressor`.
+        refit, n_steps, ratio, patience, shrinkage, threshold_scale, guard, powers, robust, certify_fit, random_state,
+        verbose: as in :class:`TwoLayerRegressor`.
 
     Attributes:
         weight_decays_, cv_errors_, n_neurons_: of every candidate: λ (∞ for ridge regression), mean squared error on
             the rows held out (∞ where that was not tried), neurons on all rows.
+        cv_standard_errors_: of each mean in ``cv_errors_``, over the rows held out; NaN where there is none.
         refits_: which candidates are without the penalty.
         stability_: (K,), for each direction, the median over the folds of its largest cosine (in size) with one there.
         directions_, masses_, …: as in :class:`TwoLayerRegressor`.
@@ -86,6 +90,7 @@ class TwoLayerRegressorCV(TwoLayerBase):
         shrinkage: Any = 30.0,
         threshold_scale: Any = 2.0,
         guard: Any = 0.25,
+        powers: Any = "auto",
         robust: Any = False,
         certify_fit: Any = False,
         random_state: Any = None,
@@ -103,6 +108,7 @@ class TwoLayerRegressorCV(TwoLayerBase):
         self.shrinkage = shrinkage
         self.threshold_scale = threshold_scale
         self.guard = guard
+        self.powers = powers
         self.robust = robust
         self.certify_fit = certify_fit
         self.random_state = random_state
@@ -132,8 +138,9 @@ class TwoLayerRegressorCV(TwoLayerBase):
         pairs: list[Split] | None,
         spread: Callable[..., Any],
     ) -> tuple[Candidate, list[Candidate]]:
-        if len(X) > ROWS_ON_PATH and pairs is None:
-            rows = np.sort(rng.choice(len(X), ROWS_ON_PATH, replace=False))
+        rows = sampled(X, rng)
+        if not isinstance(rows, slice):
+            pairs = None if pairs is None else among(rows, len(X), pairs)
             X, labels, counts = X[rows], labels[rows], counts[rows]
         problem, seed = prepare(X, labels, counts, plan), int(rng.integers(2**63))
         whole = Path(problem, np.random.default_rng(seed))
@@ -210,6 +217,11 @@ class TwoLayerRegressorCV(TwoLayerBase):
         best = candidates[int(means.argmin())]
         shares = self._held_counts / self._held_counts.sum()
         del self._held_out, self._held_counts
+
+        def deviation(errors: Float[np.ndarray, " k"]) -> float:
+            return float(np.sqrt(shares**2 @ (errors - shares @ errors) ** 2)) if len(errors) else np.nan
+
+        self.cv_standard_errors_ = np.array([deviation(one.errors) for one in candidates])
         if not self.one_standard_error:
             return best
 
@@ -217,8 +229,7 @@ class TwoLayerRegressorCV(TwoLayerBase):
             if not len(one.errors):
                 return False
             excess = one.errors - best.errors
-            mean = float(shares @ excess)
-            return mean <= float(np.sqrt(shares**2 @ (excess - mean) ** 2))
+            return float(shares @ excess) <= deviation(excess)
 
         return min(filter(within, candidates), key=lambda one: one.whole.freedom)
 

@@ -9,14 +9,15 @@ from jaxtyping import Float
 
 from wstar.algorithms.optimum.problem import Atoms
 from wstar.estimator.inputs import Inputs
+from wstar.estimator.ladder import Ladder
 from wstar.estimator.network import carried
 from wstar.estimator.path import Path
 from wstar.estimator.polish import polish
-from wstar.estimator.problem import TableProblem, leave_one_out_penalty
+from wstar.estimator.problem import KEPT_ENTRIES, KEPT_ROWS, TableProblem, leave_one_out
 from wstar.estimator.refit import joined_count, refit
 
-# more rows than this are sampled for the path; the neurons found are then polished on all
-ROWS_ON_PATH = 50_000
+# more rows than this are sampled for the path, fewer of many columns; the neurons found are then polished on all
+_LEAST_ROWS = 10_000
 # a neuron that was searched for costs more than its parameters (Friedman's MARS charges 2 to 4 for a basis function),
 # the more so when nothing holds it back
 _PENALISED_PRICE, _REFITTED_PRICE = 1.25, 1.5
@@ -34,6 +35,7 @@ class Plan:
     shrinkage: float
     threshold_scale: float
     guard: float
+    ladder: Ladder
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,21 +80,27 @@ class Point:
         return self.error / room**2 if room > 0.0 else np.inf
 
 
+def rows_on_path(n_columns: int) -> int:
+    """Rows that the path walks on: what is kept of them has at most 2²⁴ numbers, if that leaves 10,000 rows."""
+    return min(KEPT_ROWS, max(_LEAST_ROWS, KEPT_ENTRIES // (n_columns + 1)))
+
+
 def prepare(
     X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], counts: Float[np.ndarray, " n"], plan: Plan
 ) -> TableProblem:
     """The problem of these rows: inputs, and the ridge penalty that plain ridge chooses by leave-one-out."""
     weights = counts / counts.sum()
-    inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard)
+    inputs = Inputs.fit(X, weights, plan.shrinkage, plan.threshold_scale, plan.guard, plan.ladder)
     # a few rows are enough for the penalty
-    part = slice(None) if len(X) <= ROWS_ON_PATH else slice(None, None, -(-len(X) // ROWS_ON_PATH))
-    alpha = leave_one_out_penalty(inputs, X[part], labels[part], counts[part])
+    part = slice(None, None, -(-len(X) // rows_on_path(X.shape[1])))
+    alpha, _ = leave_one_out(inputs, X[part], labels[part], counts[part])
     return TableProblem(inputs, X, labels, weights, float(counts.sum()), alpha)
 
 
-def sampled(n: int, rng: np.random.Generator) -> np.ndarray | slice:
-    """At most 50,000 of ``n`` rows, drawn without replacement."""
-    return slice(None) if n <= ROWS_ON_PATH else np.sort(rng.choice(n, ROWS_ON_PATH, replace=False))
+def sampled(X: Float[np.ndarray, "n d"], rng: np.random.Generator) -> np.ndarray | slice:
+    """The rows that the path walks on, drawn without replacement where they are not all."""
+    n, most = len(X), rows_on_path(X.shape[1])
+    return slice(None) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
 def ridge_point(problem: TableProblem) -> Point:
@@ -127,7 +135,7 @@ def finished(point: Point, problem: TableProblem) -> Point:
         own = point.problem
         whole = problem.restricted(linear=bool(np.isfinite(own.alpha)), thresholds=own.thresholds, relu=own.relu)
     decay = 1e-12 if point.refitted else point.weight_decay
-    steps = _FINAL_STEPS if len(whole.labels) <= ROWS_ON_PATH else _FINAL_STEPS // 10
+    steps = _FINAL_STEPS if len(whole.labels) <= rows_on_path(whole.dim - 1) else _FINAL_STEPS // 10
     start = carried(point.atoms, point.problem.inputs, whole.inputs)
     atoms = polish(whole, start, decay, max_steps=steps, tolerance=_FINAL_TOLERANCE)
     return Point(point.weight_decay, whole, atoms, point.refitted)

@@ -16,13 +16,27 @@ def in_order(
     The order they came in and repetition then change no bit. Sorted rows are shuffled the same way every time, lest
     blocks of rows hold like labels.
     """
-    order = np.lexsort((*X.T[::-1], labels))
-    X, labels = X[order], labels[order]
-    new = np.ones(len(labels), dtype=bool)
-    new[1:] = (labels[1:] != labels[:-1]) | (X[1:] != X[:-1]).any(axis=1)
-    shuffled = np.random.default_rng(0).permutation(int(new.sum()))
+    order, new = _sorted_rows(X, labels)
     counts = np.add.reduceat(counts[order], np.flatnonzero(new))
-    return X[new][shuffled], labels[new][shuffled], counts[shuffled]
+    shuffled = np.random.default_rng(0).permutation(len(counts))
+    rows = order[new][shuffled]
+    return X[rows], labels[rows], counts[shuffled]
+
+
+def _sorted_rows(
+    X: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"]
+) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """The order by label, then columns, and which rows in it differ from the one before."""
+    order = np.argsort(labels, kind="stable")
+    same = labels[order[1:]] == labels[order[:-1]]
+    # only rows that share a label are compared column by column
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    among_ties = order[tied]
+    order[tied] = among_ties[np.lexsort((*X[among_ties].T[::-1], labels[among_ties]))]
+    new = np.ones(len(labels), dtype=bool)
+    second = np.flatnonzero(same)
+    new[second + 1] = (X[order[second + 1]] != X[order[second]]).any(axis=1)
+    return order, new
 
 
 def fold_of_rows(
@@ -33,10 +47,7 @@ def fold_of_rows(
     Rows that are equal in columns and label share a fold: a copy in the training rows would give its twin away, and
     an integer weight does what repetition does.
     """
-    order = np.lexsort((*X.T[::-1], labels))
-    sorted_X, sorted_labels = X[order], labels[order]
-    new = np.ones(len(labels), dtype=bool)
-    new[1:] = (sorted_labels[1:] != sorted_labels[:-1]) | (sorted_X[1:] != sorted_X[:-1]).any(axis=1)
+    order, new = _sorted_rows(X, labels)
     distinct = np.cumsum(new) - 1
     n_runs = -(-(int(distinct[-1]) + 1) // n_folds)
     dealt = rng.permuted(np.tile(np.arange(n_folds), (n_runs, 1)), axis=1).ravel()
@@ -77,4 +88,18 @@ def given_splits(
         raise ValueError(f"cv gives {len(found)} splits: at least 2 are needed")
     if not all(len(train) and len(held_out) for train, held_out in found):
         raise ValueError("cv gives a split without rows of positive weight to train on or to hold out")
+    return found
+
+
+def among(rows: Int[np.ndarray, " k"], n: int, pairs: list[Split]) -> list[Split]:
+    """Splits of ``n`` rows as splits of some of them, as indices into these.
+
+    Raises:
+        ValueError: a split of which nothing is left.
+    """
+    place = np.full(n, -1)
+    place[rows] = np.arange(len(rows))
+    found = [(place[train][place[train] >= 0], place[held_out][place[held_out] >= 0]) for train, held_out in pairs]
+    if not all(len(train) and len(held_out) for train, held_out in found):
+        raise ValueError(f"cv gives a split with hardly any rows among {n}: give fewer splits or larger parts")
     return found

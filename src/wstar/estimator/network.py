@@ -6,10 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from wstar.algorithms.optimum.problem import Atoms
-from wstar.estimator.inputs import Inputs
+from wstar.estimator.inputs import Inputs, row_blocks, widened
 from wstar.estimator.problem import TableProblem
-
-_BLOCK_ENTRIES = 2**20
 
 
 def carried(atoms: Atoms, before: Inputs, after: Inputs) -> Atoms:
@@ -24,13 +22,14 @@ def carried(atoms: Atoms, before: Inputs, after: Inputs) -> Atoms:
 
 @dataclass(frozen=True, eq=False)
 class TableNetwork:
-    """``b + l·x + Σ c_i σ(u_i·x)`` on inputs ``x`` of guarded columns, in the labels' unit."""
+    """``b + l·x + Σ c_i σ(u_i·x)`` on inputs ``x`` of guarded columns, in the labels' unit, kept within ``limits``."""
 
     inputs: Inputs
     atoms: Atoms
     intercept: float
     linear: Float[np.ndarray, " d"]
     relu: bool
+    limits: tuple[float, float]
 
     @classmethod
     def of(cls, problem: TableProblem, atoms: Atoms, centre: float = 0.0, scale: float = 1.0) -> "TableNetwork":
@@ -38,30 +37,33 @@ class TableNetwork:
         values = problem.residual(atoms)
         slope = -problem.linear_fit(values)
         intercept = problem.mean - _mean_features(problem, atoms)
+        low, high = widened(problem.labels.min(keepdims=True), problem.labels.max(keepdims=True), problem.inputs.guard)
         return cls(
             problem.inputs,
             Atoms(scale * atoms.masses, atoms.directions),
             centre + scale * intercept,
             scale * slope,
             problem.relu,
+            (centre + scale * float(low[0]), centre + scale * float(high[0])),
         )
 
     def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Predictions for rows in the columns' own units."""
-        values = np.empty(len(X))
-        rows = max(1, _BLOCK_ENTRIES // max(self.inputs.dim, len(self.atoms.masses)))
-        for start in range(0, len(X), rows):
-            x = self.inputs(X[start : start + rows])
-            pre = x @ self.atoms.directions.T
+        values, inputs = np.empty(len(X)), self.inputs
+        lifted = inputs.on_standardised(self.atoms.directions)
+        slope = inputs.matrix @ self.linear
+        for rows in row_blocks(len(X), max(inputs.dim, len(lifted))):
+            z = inputs.guarded(X[rows])
+            pre = z @ lifted[:, :-1].T + lifted[:, -1]
             features = np.maximum(pre, 0.0) if self.relu else np.abs(pre)
-            values[start : start + rows] = self.intercept + x[:, :-1] @ self.linear + features @ self.atoms.masses
-        return values
+            values[rows] = self.intercept + z @ slope + features @ self.atoms.masses
+        return np.clip(values, *self.limits, out=values)
 
 
 def _mean_features(problem: TableProblem, atoms: Atoms) -> float:
-    total = 0.0
+    total, lifted = 0.0, problem.lifted(atoms.directions)
     for part, x in problem.blocks(max(len(atoms.masses), 1)):
-        total += float(problem.weights[part] @ (problem.features(x @ atoms.directions.T) @ atoms.masses))
+        total += float(problem.weights[part] @ (problem.features(x @ lifted.T) @ atoms.masses))
     return total
 
 

@@ -10,12 +10,16 @@ from wstar.algorithms.optimum.problem import Atoms, unit
 from wstar.estimator.polish import best_masses, joined, polish
 from wstar.estimator.problem import TableProblem
 
-# rows that the search for new neurons looks at; the best ones are then climbed from on all rows
-_SEARCH_ROWS = 2000
+# rows that the search for new neurons looks at, at least, and for each input; the best summits are climbed from on all
+_SEARCH_ROWS, _ROWS_FOR_INPUT = 2000, 10
 _CLIMB_STEPS, _FINAL_CLIMB_STEPS = 12, 3
 # uniform directions looked at for each climb
 _SCREENING = 4
 _LEAST_STARTS, _MOST_STARTS = 30, 150
+# starts times entries of the rows looked at: more is not climbed from
+_SEARCH_ENTRIES = 2**25
+# from so many inputs on uniform starts see little, and principal Hessian directions are starts as well
+_MANY_INPUTS, _HESSIAN_STARTS = 40, 20
 _MOST_NEW = 15
 _POLISH_STEPS = 60
 # summits closer than this (radians) are entered one at a time
@@ -61,11 +65,15 @@ class Path:
         problem = self.problem
         residual = problem.projected(problem.residual(self.atoms))
         weighted, n = problem.weights * residual, len(residual)
+        n_rows = min(n, max(_SEARCH_ROWS, _ROWS_FOR_INPUT * problem.dim))
         starts = min(_LEAST_STARTS + 3 * problem.dim, _MOST_STARTS)
+        starts = max(_LEAST_STARTS, min(starts, _SEARCH_ENTRIES // (n_rows * problem.dim)))
         directions = unit(self.rng.standard_normal((_SCREENING * starts, problem.dim)))
         directions = np.concatenate([directions, self.atoms.directions])
-        if n > _SEARCH_ROWS:
-            chosen = np.sort(self.rng.choice(n, _SEARCH_ROWS, replace=False))
+        if problem.dim >= _MANY_INPUTS:
+            directions = np.concatenate([directions, self._hessian_directions(weighted)])
+        if n > n_rows:
+            chosen = np.sort(self.rng.choice(n, n_rows, replace=False))
             x, share = problem.rows(chosen), weighted[chosen]
             share = share - share.mean()
         else:
@@ -74,19 +82,36 @@ class Path:
         directions = directions[np.argsort(-heights, kind="stable")[:starts]]
         points, values = _climb(x, share, directions, _CLIMB_STEPS)
         points, values = _highest(points, values, 3 * _MOST_NEW)
-        if n > _SEARCH_ROWS:
+        if n > n_rows:
             for _ in range(_FINAL_CLIMB_STEPS):
                 points, _ = self._ascend(points, weighted)
             values = np.sum(points * self._ascend(points, weighted)[1], axis=1)
         return _highest(points, values, _MOST_NEW)
 
+    def _hessian_directions(self, weighted: Float[np.ndarray, " n"]) -> Float[np.ndarray, "p d1"]:
+        """Eigenvectors of ``E R x xᵀ`` with the largest eigenvalues in size.
+
+        For Gaussian inputs they span the neurons' directions (Stein's lemma), and stand out from rows few times d.
+
+        Source: Li, On principal Hessian directions (1992).
+        """
+        problem = self.problem
+        moments = np.zeros((problem.dim, problem.dim))
+        for part, x in problem.blocks():
+            moments += (x * weighted[part, None]).T @ x
+        moments = problem.lifted(problem.lifted(moments).T)
+        values, vectors = np.linalg.eigh(0.5 * (moments + moments.T))
+        return vectors[:, np.argsort(-np.abs(values), kind="stable")[:_HESSIAN_STARTS]].T
+
     def _ascend(
         self, points: Float[np.ndarray, "p d1"], weighted: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "p d1"], Float[np.ndarray, "p d1"]]:
         """One fixed-point step on all rows; also the gradient before it."""
-        gradient = np.zeros_like(points)
-        for part, x in self.problem.blocks(len(points)):
-            gradient += (np.sign(x @ points.T) * weighted[part, None]).T @ x
+        problem, gradient = self.problem, np.zeros_like(points)
+        lifted = problem.lifted(points)
+        for part, x in problem.blocks(len(points)):
+            gradient += (np.sign(x @ lifted.T) * weighted[part, None]).T @ x
+        gradient = problem.lifted(gradient)
         return _towards(points, gradient), gradient
 
 

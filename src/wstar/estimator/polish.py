@@ -40,20 +40,26 @@ def _value_and_gradient(
 ) -> tuple[float, Float[np.ndarray, " p"]]:
     m = len(signs)
     outputs, weights = signs * parameters[:m], parameters[m:].reshape(m, -1)
-    residual, kept = -problem.target, None
+    lifted = problem.lifted(weights)
+    residual, moments, pre = -problem.target, np.zeros(problem.dim), np.zeros((0, m))
     for part, x in problem.blocks(m):
-        kept = x @ weights.T
-        residual[part] += problem.features(kept) @ outputs
+        pre = x @ lifted.T
+        residual[part] += problem.features(pre) @ outputs
+        moments += (problem.weights[part] * residual[part]) @ x
+    single = len(pre) == len(residual)
     residual -= problem.weights @ residual
-    weighted = problem.weights * problem.projected(residual)
-    value = float(residual @ weighted) + 0.5 * weight_decay * float(parameters @ parameters)
-    by_output, by_weight = np.zeros(m), np.zeros_like(weights)
+    slope = problem.lifted_slope(problem.slopes_of(moments))
+    value, by_output, by_weight = 0.0, np.zeros(m), np.zeros_like(weights)
     for part, x in problem.blocks(m):
-        # one block: its pre-activations are still there
-        pre = kept if kept is not None and len(kept) == len(problem.labels) else x @ weights.T
-        by_output += weighted[part] @ problem.features(pre)
-        by_weight += (problem.slopes(pre) * weighted[part, None]).T @ x
-    by_weight *= outputs[:, None]
+        left = residual[part]
+        weighted = problem.weights[part] * (left - x @ slope)
+        value += float(left @ weighted)
+        if not single:
+            pre = x @ lifted.T
+        by_output += weighted @ problem.features(pre)
+        by_weight += (problem.slopes(pre) * weighted[:, None]).T @ x
+    value += 0.5 * weight_decay * float(parameters @ parameters)
+    by_weight = problem.lifted(by_weight) * outputs[:, None]
     if not problem.thresholds:
         by_weight[:, -1] = 0.0
     gradient = np.concatenate([2.0 * signs * by_output, 2.0 * by_weight.ravel()]) + weight_decay * parameters

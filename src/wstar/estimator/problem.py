@@ -9,11 +9,10 @@ from jaxtyping import Float
 
 from wstar.algorithms.optimum.problem import Atoms
 from wstar.algorithms.optimum.sample_problem import SampleProblem
-from wstar.estimator.inputs import Inputs
+from wstar.estimator.inputs import Inputs, row_blocks
 
-# inputs are kept where they have at most this many entries (64 MB), otherwise made again block by block
-_KEPT_ENTRIES = 2**23
-_BLOCK_ENTRIES = 2**18
+# inputs are kept up to that many rows and numbers (134 MB), otherwise made again block by block
+KEPT_ROWS, KEPT_ENTRIES = 50_000, 2**24
 # below every penalty, above the rounding of dependent columns' eigenvalues
 _UNPENALISED = 1e-9
 _ALPHAS = 10.0 ** np.arange(-6.0, 3.01, 0.25)
@@ -74,7 +73,7 @@ class TableProblem:
     @cached_property
     def energy(self) -> float:
         """The objective of no atoms at no penalty."""
-        return max(float((self.weights * self.target) @ self.projected(self.target)), 0.0)
+        return max(float(self.target @ self.weighted_target), 0.0)
 
     @cached_property
     def ridge(self) -> Float[np.ndarray, "d d"]:
@@ -95,24 +94,39 @@ class TableProblem:
     def restricted(self, *, linear: bool, thresholds: bool, relu: bool) -> "TableProblem":
         """The same rows with an unpenalised linear part or none, with or without thresholds and ReLU."""
         other = replace(self, alpha=_UNPENALISED if linear else np.inf, relu=relu, thresholds=thresholds)
-        if "_kept" in self.__dict__:
-            other.__dict__["_kept"] = self._kept
+        for name in ("_kept", "mean", "target"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
         return other
 
+    def lifted(self, rows: Float[np.ndarray, "m d1"]) -> Float[np.ndarray, "m d1"]:
+        """Rows that act on inputs x, as rows that act on what :meth:`blocks` gives; the same turns gradients back."""
+        return rows if self._kept is not None else self.inputs.on_standardised(rows)
+
     def blocks(self, width: int = 1) -> Iterator[tuple[slice, Float[np.ndarray, "r d1"]]]:
-        """Slices of rows and their inputs, few enough that ``width`` numbers a row fit the cache."""
-        rows = max(256, _BLOCK_ENTRIES // max(width, self.dim))
-        for start in range(0, len(self.labels), rows):
-            part = slice(start, start + rows)
-            yield part, self.rows(part)
+        """Slices of rows with their inputs x or, where these are not kept, (z, 1) in a buffer that is used again.
+
+        A block is so small that ``width`` numbers a row fit the cache.
+        """
+        buffer = np.empty(0)
+        for part in row_blocks(len(self.labels), max(width, self.dim)):
+            if self._kept is not None:
+                yield part, self._kept[part]
+                continue
+            columns = self.columns[part]
+            if len(buffer) < len(columns):
+                buffer = np.ones((len(columns), self.dim))
+            self.inputs.standardised(columns, out=buffer[: len(columns), :-1])
+            yield part, buffer[: len(columns)]
 
     def rows(self, part: slice | np.ndarray) -> Float[np.ndarray, "r d1"]:
-        """Inputs of some rows."""
+        """Inputs x of some rows."""
         return self.inputs(self.columns[part]) if self._kept is None else self._kept[part]
 
     @cached_property
     def _kept(self) -> Float[np.ndarray, "n d1"] | None:
-        return self.inputs(self.columns) if len(self.labels) * self.dim <= _KEPT_ENTRIES else None
+        few = len(self.labels) <= KEPT_ROWS and len(self.labels) * self.dim <= KEPT_ENTRIES
+        return self.inputs(self.columns) if few else None
 
     def features(self, pre: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """``σ(pre)``."""
@@ -126,30 +140,38 @@ class TableProblem:
         """``Σ c_i σ(u_i·x) − y`` without its mean."""
         values = -self.target
         if len(atoms.masses):
+            lifted = self.lifted(atoms.directions)
             for part, x in self.blocks(len(atoms.masses)):
-                values[part] += self.features(x @ atoms.directions.T) @ atoms.masses
+                values[part] += self.features(x @ lifted.T) @ atoms.masses
             values -= self.weights @ values
         return values
 
     def projected(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """``M values``."""
         left = values - self.weights @ values
-        if np.isinf(self.alpha):
-            return left
-        slope = self.linear_fit(left)
-        for part, x in self.blocks():
-            left[part] -= x[:, :-1] @ slope
-        # inputs have mean zero up to rounding and the guard
+        slope = self.lifted_slope(self.linear_fit(left))
+        if slope.any():
+            for part, x in self.blocks():
+                left[part] -= x @ slope
+        # inputs have mean zero up to rounding
         return left
 
     def linear_fit(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
         """Slopes of the ridge fit to ``values``, in the coordinates x."""
         if np.isinf(self.alpha):
             return np.zeros(self.dim - 1)
-        weighted, total = self.weights * values, np.zeros(self.dim - 1)
+        weighted, total = self.weights * values, np.zeros(self.dim)
         for part, x in self.blocks():
-            total += weighted[part] @ x[:, :-1]
-        return self.ridge @ total
+            total += weighted[part] @ x
+        return self.slopes_of(total)
+
+    def slopes_of(self, moments: Float[np.ndarray, " d1"]) -> Float[np.ndarray, " d"]:
+        """Slopes of the ridge fit to values whose moments ``Σ ω values·(block's row)`` are given."""
+        return self.ridge @ self.lifted(moments[None])[0, :-1]
+
+    def lifted_slope(self, slope: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d1"]:
+        """Slopes in the coordinates x, for the rows that :meth:`blocks` gives."""
+        return self.lifted(np.append(slope, 0.0)[None])[0]
 
     def loss(self, atoms: Atoms) -> float:
         """The objective at no penalty."""
@@ -164,46 +186,56 @@ class TableProblem:
         self, directions: Float[np.ndarray, "m d1"]
     ) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, " m"]]:
         """Inner products of the features with each other and with the labels, linear part at its optimum."""
-        m = len(directions)
-        gram, cross, correlation = np.zeros((m, m)), np.zeros((self.dim - 1, m)), np.zeros(m)
-        mean, weighted_target = np.zeros(m), self.weights * self.projected(self.target)
+        m, lifted = len(directions), self.lifted(directions)
+        gram, cross, correlation = np.zeros((m, m)), np.zeros((m, self.dim)), np.zeros(m)
+        mean, weighted_target = np.zeros(m), self.weighted_target
         for part, x in self.blocks(m):
-            features = self.features(x @ directions.T)
+            features = self.features(x @ lifted.T)
             weighted = features * self.weights[part, None]
             gram += weighted.T @ features
-            cross += x[:, :-1].T @ weighted
+            cross += weighted.T @ x
             mean += weighted.sum(axis=0)
             correlation += features.T @ weighted_target[part]
         gram -= np.outer(mean, mean)
-        return (gram if np.isinf(self.alpha) else gram - cross.T @ self.ridge @ cross), correlation
+        if np.isfinite(self.alpha):
+            cross = self.lifted(cross)[:, :-1]
+            gram -= cross @ self.ridge @ cross.T
+        return gram, correlation
+
+    @cached_property
+    def weighted_target(self) -> Float[np.ndarray, " n"]:
+        """``ω M y``."""
+        return self.weights * self.projected(self.target)
 
     def certifiable(self) -> "RidgeSample":
         """The same problem as the solver of :func:`optimal_measure` sees it."""
         return RidgeSample(self)
 
 
-def leave_one_out_penalty(
+def leave_one_out(
     inputs: Inputs, columns: Float[np.ndarray, "n d"], labels: Float[np.ndarray, " n"], counts: Float[np.ndarray, " n"]
-) -> float:
-    """The ridge penalty α with the least leave-one-out error, one of 37 from 1e-6 to 1e3.
+) -> tuple[float, float]:
+    """The ridge penalty α with the least leave-one-out error, one of 37 from 1e-6 to 1e3, and that error.
 
     A row of count k stands for k rows of which one is left out at a time.
     """
     weights = counts / counts.sum()
-    target, eigenvalues = labels - weights @ labels, inputs.eigenvalues
-    present = eigenvalues > 0.0
-    scores = inputs.standardised(columns) @ inputs.vectors[:, present]
-    eigenvalues, moments = eigenvalues[present], scores.T @ (weights * target)
-    best, best_error = float(_ALPHAS[-1]), np.inf
-    squares = scores**2
-    for alpha in _ALPHAS[::-1]:
-        shrunk = 1.0 / (eigenvalues + alpha)
-        leverage = (1.0 + squares @ shrunk) / counts.sum()
-        left = np.maximum(1.0 - leverage, 1e-9)
-        error = float(weights @ ((target - scores @ (shrunk * moments)) / left) ** 2)
-        if error < best_error * (1.0 - 1e-9):
-            best, best_error = float(alpha), error
-    return best
+    target, present = labels - weights @ labels, inputs.eigenvalues > 0.0
+    eigenvalues, vectors = inputs.eigenvalues[present], inputs.vectors[:, present]
+    moments, errors = np.zeros(len(eigenvalues)), np.zeros(len(_ALPHAS))
+    for part in row_blocks(len(target), inputs.dim):
+        moments += (weights[part] * target[part]) @ inputs.standardised(columns[part]) @ vectors
+    shrunk = 1.0 / (eigenvalues[:, None] + _ALPHAS)
+    for part in row_blocks(len(target), inputs.dim):
+        scores = inputs.standardised(columns[part]) @ vectors
+        leverage = (1.0 + scores**2 @ shrunk) / counts.sum()
+        left = target[part, None] - scores @ (shrunk * moments[:, None])
+        errors += weights[part] @ (left / np.maximum(1.0 - leverage, 1e-9)) ** 2
+    best = len(_ALPHAS) - 1
+    for place in range(best - 1, -1, -1):
+        if errors[place] < errors[best] * (1.0 - 1e-9):
+            best = place
+    return float(_ALPHAS[best]), float(errors[best])
 
 
 class RidgeSample(SampleProblem):

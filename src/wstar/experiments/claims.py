@@ -1,21 +1,19 @@
 """Check the papers' statements in parallel, each verdict on disk as it comes, so that a killed run goes on."""
 
 import json
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
-from threadpoolctl import threadpool_limits
 
 from wstar import __version__
 from wstar.experiments.config import Config
+from wstar.experiments.local_pool import LocalPool
 from wstar.experiments.store import RunFolder, write_json
 from wstar.theory.claims import select
 from wstar.theory.claims.verdict import UNDECIDED, Claim, Effort
@@ -46,23 +44,27 @@ def prepare(config: ClaimsConfig) -> list[Claim]:
 
 
 def run_claims(
-    config: ClaimsConfig, claims: Sequence[Claim], run: RunFolder, jobs: int, on_verdict: OnVerdict = None
+    config: ClaimsConfig,
+    claims: Sequence[Claim],
+    run: RunFolder,
+    on_verdict: OnVerdict = None,
+    *,
+    jobs: int | None = None,
 ) -> dict[str, Any]:
-    """Check what is not yet checked in the folder, on ``jobs`` processes, and write claims.json.
+    """Check what is not yet checked in the folder, on ``jobs`` processes (None: one a core), and write claims.json.
 
     Claims that share trained runs and optima go to one process, in order. ``on_verdict(verdict, done,
     total)`` is called for each new verdict.
 
     Raises:
-        ValueError: ``jobs`` below 1, or a verdict in the folder that is damaged.
+        ValueError: ``jobs`` below 1, a verdict in the folder that is damaged, or a process that was killed.
     """
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise ValueError(f"jobs={jobs} must be at least 1")
     began, folder = time.perf_counter(), run.path / "verdicts"
     folder.mkdir(exist_ok=True)
     seen = {c.claim for c in claims if _file(folder, c.claim).is_file()}
-    pending = [c for c in claims if c.claim not in seen]
-    batches = _batches(pending)
+    batches = _batches([c for c in claims if c.claim not in seen])
 
     def look() -> None:
         for claim in claims:
@@ -72,20 +74,9 @@ def run_claims(
                     on_verdict(_read(folder, claim.claim), len(seen), len(claims))
 
     if batches:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(jobs, len(batches)), context, initializer=_die_with_parent) as pool:
-            futures = [pool.submit(_check, batch, config.quick, str(folder)) for batch in batches]
-            try:
-                while wait(futures, timeout=_PAUSE).not_done:
-                    look()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for worker in multiprocessing.active_children():
-                    worker.terminate()
-                raise
-            for future in futures:
-                future.result()
-    look()
+        size = min(jobs or os.cpu_count() or 1, len(batches))
+        with LocalPool(partial(_check, config.quick, folder), size) as pool:
+            _work_off(pool, batches, look)
     rows = [_read(folder, c.claim) for c in claims]
     counts = {
         verdict: sum(row["verdict"] == verdict for row in rows) for verdict in sorted({r["verdict"] for r in rows})
@@ -94,6 +85,16 @@ def run_claims(
     write_json(run.path / RESULT, summary | {"claims": rows})
     run.write_result(summary | {"seconds": {"total": time.perf_counter() - began}})
     return read_claims(run.path)
+
+
+def _work_off(pool: LocalPool, batches: list[list[str]], look: Callable[[], None]) -> None:
+    while batches or pool.busy:
+        while batches and pool.room:
+            pool.submit(batches.pop(0))
+        for ended in pool.wait(_PAUSE):
+            if ended.died:
+                raise ValueError(f"the process that checked {', '.join(ended.item)} {ended.died}: run again to go on")
+        look()
 
 
 def read_claims(path: Path) -> dict[str, Any]:
@@ -117,30 +118,17 @@ def _batches(claims: Sequence[Claim]) -> list[list[str]]:
     return [groups[name] for name in sorted(groups, key=lambda name: name not in shared)]
 
 
-def _check(names: Sequence[str], quick: bool, folder: str) -> None:
+def _check(quick: bool, folder: Path, names: Sequence[str]) -> None:
     """In a worker: check and write, one by one."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        for claim in select(claims=names):
-            began = time.perf_counter()
-            try:
-                verdict = claim(Effort(quick=quick))
-            except Exception as error:  # noqa: BLE001 (one broken check must not take the others with it)
-                said = f"the check stopped with {type(error).__name__}: {error}"
-                verdict = claim.verdict(UNDECIDED, float("nan"), float("nan"), said)
-            row = asdict(verdict) | {"quick": quick, "seconds": time.perf_counter() - began}
-            write_json(_file(Path(folder), claim.claim), row)
-
-
-def _die_with_parent() -> None:
-    """A killed parent cannot tell its workers: each watches for it, lest they wait for work for ever."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        assert parent is not None  # a worker has one
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    for claim in select(claims=names):
+        began = time.perf_counter()
+        try:
+            verdict = claim(Effort(quick=quick))
+        except Exception as error:  # noqa: BLE001 (one broken check must not take the others with it)
+            said = f"the check stopped with {type(error).__name__}: {error}"
+            verdict = claim.verdict(UNDECIDED, float("nan"), float("nan"), said)
+        row = asdict(verdict) | {"quick": quick, "seconds": time.perf_counter() - began}
+        write_json(_file(folder, claim.claim), row)
 
 
 def _file(folder: Path, claim: str) -> Path:

@@ -42,13 +42,7 @@ class Config(BaseModel):
         Raises:
             ValueError: no such file, not TOML, or as :meth:`build`.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise ValueError(f"config file {path} does not exist")
-        try:
-            values = tomllib.loads(path.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"config file {path} is not valid TOML: {error}") from None
+        values = read_toml(path)
         values = {key: value for key, value in values.items() if key not in ("kind", "versions")}
         return cls.build(values | (overrides or {}), str(path))
 
@@ -60,6 +54,21 @@ class Config(BaseModel):
             document.add(key, tomlkit.item(value))
         document.add("versions", tomlkit.item(versions))
         return tomlkit.dumps(document)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The contents of a TOML file.
+
+    Raises:
+        ValueError: no such file, or not TOML.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"config file {path} does not exist")
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"config file {path} is not valid TOML: {error}") from None
 
 
 class TrainingConfig(Config):
@@ -108,21 +117,27 @@ class RecoverConfig(TrainingConfig):
     within_angle: float = Field(0.01, gt=0.0, le=1.5708, description="mass nearer than this to a teacher is gathered")
 
 
-class FitConfig(TrainingConfig):
-    """``wstar fit``: train on a column of a table."""
+class FitConfig(Config):
+    """``wstar fit``: a column of a table from the others, by few directions beside a linear part."""
 
     table: str = Field(description="a .csv or .parquet file")
     target: str = Field(min_length=1, description="column to predict")
+    leave_out: list[str] = Field([], description="column to leave out; may be given several times")
     test_size: float = Field(0.2, ge=0.0, lt=1.0, description="share of rows held back to score the fit")
-    missing: Literal["refuse", "drop", "mean"] = Field("refuse", description="NaN, infinite or empty cells")
-    categories: Literal["refuse", "onehot", "drop"] = Field("refuse", description="text columns")
-    weight_decay: float | None = Field(
-        None, gt=0.0, description="λ of Stage 2 and the first epoch, target scaled to sd 1; chosen if absent"
+    missing: Literal["impute", "drop", "refuse"] = Field(
+        "impute", description="NaN, infinite or empty cells: filled with the training rows' median, or rows dropped"
     )
-    n_epochs: int | None = Field(  # type: ignore[assignment]
-        None, ge=1, le=60, description="epochs of Stage 3; chosen from the noise in the table if absent"
+    categories: Literal["onehot", "drop", "refuse"] = Field("onehot", description="text columns")
+    dates: Literal["parts", "drop", "refuse"] = Field(
+        "parts", description="dates: days, time of the year and of the day, day of the week"
     )
-    max_steps: int = Field(2_000, ge=1, description="steps an epoch may take")
+    folds: int = Field(5, ge=2, description="folds of the cross-validation that chooses the weight decay λ")
+    rule: Literal["min", "one-se"] = Field(
+        "min", description="least error, or the simplest model within one standard error of it"
+    )
+    robust: bool = Field(False, description="weigh rows with large residuals down")
+    resamples: int = Field(50, ge=0, description="resampled tables for bands and stability; 0 for none")
+    seed: int = Field(0, ge=0, description="of every random draw")
 
 
 class TruncateConfig(Config):
@@ -173,3 +188,42 @@ class LmzConfig(Config):
     limit_dim: int = Field(ge=2, description="d of the comparison with the infinite width")
     limit_particles: int = Field(ge=1, description="particles of the infinite width, before sign flips")
     limit_widths: list[int] = Field(min_length=4, description="m that are compared with it")
+
+
+class ZgConfig(Config):
+    """``wstar reproduce zg``: sizes and seeds of every experiment that ZG's statements call for."""
+
+    quick: bool = Field(False, description="sizes are small: for a look, not for the record")
+    dim: int = Field(ge=2, description="input dimension d wherever a network is trained on the population")
+    rank: int = Field(ge=1, description="r of Theorem 2 end to end and of the phase diagrams that do not vary it")
+    teacher_width: int = Field(ge=2, description="m* of the same")
+    min_angle: float = Field(gt=0.0, le=1.5708, description="least separation Δ of random teachers, rad")
+    min_kappa: float = Field(ge=0.0, description="least κ of random teachers")
+    width: int = Field(ge=2, description="student neurons m at the start, even, where it does not vary")
+    weight_decay: float = Field(gt=0.0, description="first λ, lowered to what the local regime of a teacher allows")
+    n_epochs: int = Field(ge=4, le=40, description="epochs; λ halves after each")
+    seeds: list[int] = Field(min_length=1, description="of Theorem 2 end to end: teacher and start drawn anew for each")
+    max_steps: int = Field(ge=1, description="gradient steps an epoch may take")
+    net_ranks: list[int] = Field(min_length=1, description="r of the ε₀-net after one step, at infinite d")
+    net_dims: list[int] = Field(description="finite d of the ε₀-net, at the second of the ranks")
+    net_widths: list[int] = Field(min_length=4, description="directions of the ε₀-net: m/2 of a symmetric start")
+    net_draws: int = Field(ge=3, description="teachers and starts for each")
+    frozen_ranks: list[int] = Field(min_length=1, description="r of frozen first layers beside trained ones")
+    frozen_widths: list[int] = Field(min_length=4, description="neurons of these")
+    frozen_draws: int = Field(ge=3, description="teachers and starts for each")
+    sample_dims: list[int] = Field(min_length=4, description="d of the first step from samples")
+    sample_ratios: list[float] = Field(min_length=3, description="N/d² of it")
+    sample_draws: int = Field(ge=3, description="data sets for each")
+    learn_dims: list[int] = Field(min_length=1, description="d of whole runs from samples")
+    learn_ratios: list[float] = Field(min_length=2, description="N/d² of these")
+    learn_draws: int = Field(ge=1, description="data sets for each")
+    phase_widths: list[int] = Field(min_length=2, description="m of the phase diagrams, even")
+    phase_angles: list[float] = Field(min_length=2, description="separations Δ of a pair of teacher neurons, rad")
+    phase_ranks: list[int] = Field(min_length=2, description="r of the phase diagram in r and m")
+    phase_decays: list[float] = Field(min_length=2, description="first λ of the phase diagram in λ and m")
+    phase_decay: float = Field(gt=0.0, description="first λ of the other phase diagrams and of hard teachers")
+    last_decay: float = Field(gt=0.0, description="λ at which every run of these has ended")
+    phase_draws: int = Field(ge=3, description="teachers and starts for each cell")
+    hard_angles: list[float] = Field(min_length=2, description="angles of nearly parallel pairs, rad")
+    hard_kappas: list[float] = Field(min_length=2, description="κ of nearly degenerate H")
+    hard_draws: int = Field(ge=3, description="teachers and starts for each hard geometry")

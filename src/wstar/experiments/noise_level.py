@@ -63,10 +63,11 @@ def plan_weight_decay(risk: EmpiricalRisk, width: int, seed: int) -> DecayPlan:
     stepped = first_step(risk, symmetric_start(width, risk.dim, seed))
     owner = merge_directions(stepped.directions)
     directions = stepped.directions[np.unique(owner[owner >= 0])]
-    basis = _orthonormal(np.column_stack([np.ones(risk.n_samples), risk.X]))
-    free, energy = risk.n_samples - basis.shape[1], float(risk.weights @ risk.y**2)
+    X, y, weights = risk.rows()
+    basis = _orthonormal(np.column_stack([np.ones(len(X)), X]))
+    free, energy = len(X) - basis.shape[1], float(weights @ y**2)
     noise = _noise_level(energy, risk.n_samples, free)
-    if len(directions) == 0 or energy <= _ROUNDING * float(np.var(risk.y + risk.X @ risk.label_linear)):
+    if len(directions) == 0 or energy <= _ROUNDING * float(np.var(y + X @ risk.label_linear)):
         return DecayPlan(1.0, 1.0, 0, 0.0, noise, 0.0)
     gram, correlation, energy = risk.mass_problem(stepped.activation, directions)
     largest = 2.0 * float(np.abs(correlation).max())
@@ -99,12 +100,13 @@ def _noise_correlation(
     seed: int,
 ) -> float:
     """Median over draws of ``2 max_u |Σ ω ε σ_⊥(u·x)|``, ε standard normal; projecting ε does for projecting σ."""
-    noise = np.random.default_rng([seed, 4]).standard_normal((risk.n_samples, _N_DRAWS))
-    noise = risk.weights[:, None] * (noise - basis @ (basis.T @ noise))
+    X, _, weights = risk.rows()
+    noise = np.random.default_rng([seed, 4]).standard_normal((len(X), _N_DRAWS))
+    noise = weights[:, None] * (noise - basis @ (basis.T @ noise))
     total = np.zeros((len(directions), _N_DRAWS))
-    for start in range(0, risk.n_samples, _ROWS):
+    for start in range(0, len(X), _ROWS):
         rows = slice(start, start + _ROWS)
-        total += activation(risk.X[rows] @ directions.T).T @ noise[rows]
+        total += activation(X[rows] @ directions.T).T @ noise[rows]
     return float(np.median(2.0 * np.abs(total).max(axis=0)))
 
 

@@ -19,6 +19,7 @@ import xarray as xr
 from wstar import __version__
 from wstar.algorithms.three_stage import Checkpoint
 from wstar.experiments.config import Config
+from wstar.experiments.plain import plain
 from wstar.networks.network import TwoLayer
 
 CHECKPOINT_FORMAT = 1
@@ -104,19 +105,11 @@ class RunFolder:
 
     def write_network(self, name: str, network: TwoLayer) -> None:
         """``name``.npz."""
-        _replace_file(self.path / f"{name}.npz", lambda file: np.savez(file, allow_pickle=False, **network.to_arrays()))
+        replace_file(self.path / f"{name}.npz", lambda file: np.savez(file, allow_pickle=False, **network.to_arrays()))
 
     def write_trajectory(self, dataset: xr.Dataset) -> None:
         """trajectory.zarr."""
-        target = self.path / "trajectory.zarr"
-        staging = Path(tempfile.mkdtemp(prefix=".trajectory.", dir=self.path))
-        try:
-            dataset.to_zarr(staging / "new", mode="w", consolidated=True, zarr_format=2)
-            if target.exists():
-                target.rename(staging / "old")
-            (staging / "new").rename(target)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        write_zarr(self.path / "trajectory.zarr", dataset)
 
     def write_result(self, result: dict[str, Any]) -> None:
         """result.json, last of all: a folder that has it is finished."""
@@ -181,17 +174,30 @@ class FileCheckpoint(Checkpoint):
             return
         stamped = arrays() | {"wstar": np.array(__version__), "format": np.array(CHECKPOINT_FORMAT)}
         self.folder.mkdir(exist_ok=True)
-        _replace_file(self.folder / "state.npz", lambda file: np.savez(file, allow_pickle=False, **stamped))
+        replace_file(self.folder / "state.npz", lambda file: np.savez(file, allow_pickle=False, **stamped))
         self._last = time.monotonic()
+
+
+def write_zarr(path: Path, dataset: xr.Dataset) -> None:
+    """``dataset`` as a zarr folder at ``path``; one that is there is replaced as a whole."""
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
+    try:
+        dataset.to_zarr(staging / "new", mode="w", consolidated=True, zarr_format=2)
+        if path.exists():
+            path.rename(staging / "old")
+        (staging / "new").rename(path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """``value`` as JSON at ``path``, by rename; a number that is not finite becomes null."""
-    text = json.dumps(_plain(value), indent=1, allow_nan=False)
-    _replace_file(path, lambda file: file.write(text.encode()))
+    text = json.dumps(plain(value), indent=1, allow_nan=False)
+    replace_file(path, lambda file: file.write(text.encode()))
 
 
-def _replace_file(path: Path, write: Callable[[Any], Any]) -> None:
+def replace_file(path: Path, write: Callable[[Any], Any]) -> None:
+    """``path`` as ``write(file)`` fills it, by rename: whoever reads sees the old file or the whole new one."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -203,16 +209,3 @@ def _replace_file(path: Path, write: Callable[[Any], Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _plain(value: Any) -> Any:
-    """JSON types only; a number that is not finite becomes null."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from wstar.experiments.claims import read_claims
+from wstar.report.claims_figures import claim_picture
 from wstar.report.figures import ACCENT, CONTRAST, Figure, axis, layout, line
 from wstar.report.numbers import MISSING, duration, number, plotted, plural
 from wstar.report.reading import FinishedRun
-from wstar.report.zg_figures import zg_figure
 
 Page = dict[str, Any]
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ def claim_figure(row: Row) -> Figure | None:
     """A rate: its points with both slopes. An inequality: left over right of all instances. A picture: itself."""
     data = row["data"]
     if "figure" in data:
-        return zg_figure(data)
+        return claim_picture(data)
     if "claimed" in data:
         return _rate(data)
     if len(data.get("ratios", ())) > 1:

@@ -54,6 +54,31 @@ def line(x: list[Any], y: list[Any], name: str, color: str, **settings: Any) -> 
     return {"type": "scatter", "mode": "lines", "x": x, "y": y, "name": name, "line": stroke, **settings}
 
 
+def points(x: list[Any], y: list[Any], name: str, color: str, hover: str, **settings: Any) -> dict[str, Any]:
+    """Dots of a chart."""
+    marker = {"size": 7, "color": color}
+    return line(x, plotted(y), name, color, mode="markers", marker=marker, hovertemplate=hover, **settings)
+
+
+def power_line(x: list[Any], fit: dict[str, Any] | None, color: str) -> list[dict[str, Any]]:
+    """``constant·x^exponent`` across the range of ``x`` as a thin line; nothing where nothing was fitted."""
+    if fit is None:
+        return []
+    ends = [min(x), max(x)]
+    y = [fit["constant"] * end ** fit["exponent"] for end in ends]
+    return [line(ends, plotted(y), "", color, line={"width": 1}, showlegend=False, hoverinfo="skip")]
+
+
+def shade_of(k: int, total: int) -> str:
+    """A colour for the k-th of ``total`` ordered curves, from light to strong."""
+    return f"var(--order-{1 + round(4 * k / max(total - 1, 1))})"
+
+
+def legend_below(y: float) -> dict[str, Any]:
+    """A legend of many entries stands under the chart, at ``y`` of its height."""
+    return {"orientation": "h", "x": 0, "y": y, "yanchor": "top", "font": {"color": INK, "size": 11}}
+
+
 def losses(trajectory: xr.Dataset) -> Figure:
     """Loss and regularised loss against steps, with a thin line where an epoch begins."""
     kept = thinned(trajectory.sizes["step"], _MOST_STEPS)

@@ -4,99 +4,152 @@ from typing import Any
 
 import numpy as np
 
-from wstar.report import figures
-from wstar.report.figures import ACCENT, CONTRAST, INK, MUTED, RULE, Figure, axis, layout, line
-from wstar.report.numbers import count, duration, number, percent, plain, plotted, plural, thinned
+from wstar.report import fit_figures
+from wstar.report.figures import Figure
+from wstar.report.numbers import MISSING, count, duration, number, percent, plural
 from wstar.report.reading import FinishedRun
 
 _MOST_DIRECTIONS = 8
 _MOST_BARS = 8
-_MOST_POINTS = 600
-_MOST_PREDICTIONS = 2000
+# of what the directions do; less is not worth a figure
+_LEAST_IMPORTANCE = 0.01
 
 Page = dict[str, Any]
 
 
 def fit_page(run: FinishedRun) -> Page:
     """Everything that the template ``fit.html`` shows; KeyError or TypeError where the result is not whole."""
-    result, rows = run.result, run.result["epochs"]
-    shown = result["directions"][:_MOST_DIRECTIONS]
-    drawn: dict[str, Figure] = {}
-    reach = _common_range(shown)
-    for k, direction in enumerate(shown, 1):
-        drawn[f"ridge-{k}"] = _ridge(direction, result["target"], reach)
-        drawn[f"bars-{k}"] = _bars(direction["weights"], result["columns"], unit=True)
-    drawn["linear-part"] = _bars(result["linear"]["weights"], result["columns"], unit=False)
-    if result["predictions"]["observed"]:
-        drawn["predictions"] = _predictions(result["predictions"], result["target"])
-    if rows:
-        drawn |= {"loss": figures.losses(run.trajectory), "steps-per-epoch": figures.steps_per_epoch(rows)}
+    result = run.result
+    directions, linear = result["directions"], result["linear"]
+    shown = [one for one in directions[:_MOST_DIRECTIONS] if one["importance"] >= _LEAST_IMPORTANCE]
     return {
         "headline": headline(result["scores"], result["n_test"]),
         "lead": _lead(result),
         "eyebrow": f"{result['table']} · {result['target']}",
-        "notices": [],
+        "notices": [_sentence(caution) for caution in result["cautions"]],
         "facts": _facts(result),
-        "directions": [_direction(k, direction, result["columns"]) for k, direction in enumerate(shown, 1)],
-        "rest": _rest(result["directions"][_MOST_DIRECTIONS:]),
-        "points": _points_caption(shown),
-        "intercept": number(result["linear"]["intercept"]),
-        "preprocessing": result["preprocessing"],
         "target": result["target"],
-        "epochs": [_epoch(k, row) for k, row in enumerate(rows, 1)],
-        "figures": drawn,
+        "directions": [_direction(k, one, result) for k, one in enumerate(shown, 1)],
+        "rest": _rest(directions[len(shown) :]),
+        "points": _points_caption(shown),
+        "bands": bool(shown) and "low" in shown[0]["curve"],
+        "resamples": count(result["resamples"]),
+        "linear": _bars(linear["weights"], linear["standardised"], result["columns"], 2 * _MOST_BARS),
+        "linear_rest": _hidden(linear["standardised"], 2 * _MOST_BARS, "of it"),
+        "intercept": number(linear["intercept"]),
+        "scores": _score_table(result["scores"], result["n_test"]),
+        "certain": _certain(result["scores"]["certainty"]),
+        "summary": result["summary"],
+        "support": _support(result["support"]),
+        "certificate": _certificate(result["certificate"]),
+        "path": _path_table(result["path"]),
+        "gaussian": result["diagnosis"]["applies"],
+        "diagnosis": result["diagnosis"]["sentences"],
+        "moments": [_moments(k, one) for k, one in enumerate(result["diagnosis"]["projections"][:_MOST_DIRECTIONS], 1)],
+        "preprocessing": result["preprocessing"],
+        "figures": _figures(result, shown),
     }
 
 
-def headline(scores: dict[str, float | None], n_test: int) -> str:
-    """One sentence: R² on unseen rows, beside the plain linear fit."""
-    score, plain_fit = scores["r2_test"], scores["r2_linear_test"]
-    if score is None:
-        return f"R² {number(scores['r2_train'], 2)} on the rows it was fitted to; none were held back"
+def headline(scores: dict[str, Any], n_test: int) -> str:
+    """One sentence: R² on unseen rows, beside ridge regression."""
+    if not scores["model"]["test"]:
+        score = scores["model"]["train"]["r2"]
+        return f"R² {_r2(score, 2)} on the rows it was fitted to; none were held back"
+    score, ridge = scores["model"]["test"]["r2"], scores["ridge"]["test"]["r2"]
     rows = plural(n_test, "unseen row")
-    if plain_fit is None:
-        return f"R² {number(score, 2)} on {rows}"
-    if score > plain_fit:
-        return f"R² {number(score, 2)} on {rows}, where a linear fit reaches {number(plain_fit, 2)}"
-    return f"R² {number(score, 2)} on {rows}, no better than a linear fit’s {number(plain_fit, 2)}"
+    if score is None or ridge is None:
+        return f"A fit scored on {rows} that do not vary"
+    said, rival = f"R² {_r2(score, 2)} on {rows}", _r2(ridge, 2)
+    if _r2(score, 2) == rival:
+        return f"{said}, as much as ridge regression"
+    return (
+        f"{said}, where ridge regression reaches {rival}"
+        if score > ridge
+        else f"{said}, below ridge regression’s {rival}"
+    )
 
 
 def _lead(result: dict[str, Any]) -> str:
-    n = len(result["directions"])
-    if not n:
+    target, directions = result["target"], result["directions"]
+    if not directions:
         return (
-            f"No direction was found beyond the linear part: the model predicts {result['target']} by a weighted sum."
+            f"No direction was found beyond the linear part: the model predicts {target} by a weighted sum of its "
+            f"{plural(len(result['columns']), 'column')}."
         )
-    first = result["directions"][0]
-    heaviest = _heaviest(first["weights"])[:2]
-    named = " and ".join(result["columns"][k] for k in heaviest)
+    first, said = directions[0], f"The model predicts {target} by a linear part and"
+    through = f"through {plural(len(result['columns']), 'column')}"
+    if len(directions) == 1:
+        return f"{said} one direction {through}, {first['made_of']}: along it, {target} {first['shape']}."
     return (
-        f"The model predicts {result['target']} by a linear part and {plural(n, 'direction')} through "
-        f"{plural(len(result['columns']), 'column')}. The most important carries {percent(first['importance'])} of "
-        f"what the directions explain and is mainly {named}."
+        f"{said} {plural(len(directions), 'direction')} {through}. The most important, {first['made_of']}, carries "
+        f"{percent(first['importance'])} of what the directions do: along it, {target} {first['shape']}."
     )
 
 
 def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    scores = result["scores"]
+    rows = "test" if result["scores"]["model"]["test"] else "train"
+    model, ridge = result["scores"]["model"][rows], result["scores"]["ridge"][rows]
+    where = "unseen rows" if rows == "test" else "the rows it was fitted to"
+    certain = result["scores"]["certainty"]
+    limits = f"{_r2(certain['r2_low'], 2)} to {_r2(certain['r2_high'], 2)}" if certain else MISSING
     return [
-        (number(scores["r2_test"]), "R² on unseen rows"),
-        (number(scores["r2_linear_test"]), "R² of the linear fit on them"),
-        (number(scores["r2_train"]), "R² on the rows it was fitted to"),
+        (_r2(model["r2"]), f"R² on {where}"),
+        (limits, "nine tenths of resamples of these rows"),
+        (_r2(ridge["r2"]), "R² of ridge regression on them"),
+        (number(model["mae"]), f"missed on average (ridge {number(ridge['mae'])}, SD {number(result['target_sd'])})"),
         (count(result["n_train"]), f"rows to fit, {count(result['n_test'])} held back"),
-        (number(result["target_sd"]), f"standard deviation of {result['target']}"),
         (duration(result["seconds"]["total"]), "in all"),
     ]
 
 
-def _direction(k: int, direction: dict[str, Any], columns: list[str]) -> dict[str, Any]:
-    hidden = _heaviest(direction["weights"])[_MOST_BARS:]
-    rest = ""
-    if len(hidden):
-        share = float(np.square(np.asarray(direction["weights"])[hidden]).sum())
-        rest = f"The other {plural(len(hidden), 'column')} hold {percent(share)} of its squared length."
-    named = ", ".join(columns[j] for j in _heaviest(direction["weights"])[:2])
-    return {"k": k, "importance": percent(direction["importance"]), "named": named, "rest": rest}
+def _direction(k: int, direction: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    text = (
+        f"Along it, {result['target']} {direction['shape']}; over the middle nine tenths of the rows that is a range "
+        f"of {number(direction['swing'])}."
+    )
+    if direction["n_neurons"] > 1:
+        text += f" {direction['n_neurons']} bends of nearly this direction are drawn as one."
+    steady = direction.get("stability")
+    if steady:
+        text += (
+            f" On resampled rows it keeps a correlation of {number(steady['median'], 2)} with itself (median; nine in "
+            f"ten are above {number(steady['low'], 2)})."
+        )
+    return {
+        "k": k,
+        "importance": percent(direction["importance"]),
+        "named": direction["made_of"],
+        "text": text,
+        "bars": _bars(direction["weights"], direction["standardised"], result["columns"], _MOST_BARS),
+        "rest": _hidden(direction["standardised"], _MOST_BARS, "of its squared length"),
+    }
+
+
+def _bars(weights: list[float], standardised: list[float], columns: list[str], most: int) -> list[dict[str, Any]]:
+    """Columns by weight per standard deviation, as lengths of bars (per cent of half the width) and numbers."""
+    sizes = np.abs(np.asarray(standardised, dtype=float))
+    longest = float(sizes.max(initial=0.0))
+    return [
+        {
+            "name": columns[k],
+            "width": f"{50.0 * sizes[k] / longest:.1f}",
+            "sign": "positive" if standardised[k] >= 0.0 else "negative",
+            "standardised": number(standardised[k], 2),
+            "weight": number(weights[k], 2),
+        }
+        for k in _heaviest(standardised)[:most]
+        if sizes[k] > 0.0
+    ]
+
+
+def _hidden(standardised: list[float], most: int, of_what: str) -> str:
+    hidden = _heaviest(standardised)[most:]
+    squares = np.square(np.asarray(standardised, dtype=float))
+    if not hidden or squares.sum() == 0.0:
+        return ""
+    share = percent(float(squares[hidden].sum() / squares.sum()))
+    return f"The other {plural(len(hidden), 'column')} hold {share} {of_what}."
 
 
 def _rest(directions: list[dict[str, Any]]) -> str:
@@ -109,85 +162,80 @@ def _rest(directions: list[dict[str, Any]]) -> str:
 
 def _points_caption(directions: list[dict[str, Any]]) -> str:
     n = max((len(direction["points"]["t"]) for direction in directions), default=0)
-    return f"Dots: {count(_MOST_POINTS)} of the {count(n)} rows." if n > _MOST_POINTS else "Dots: the rows."
+    return "Dots: some of the rows." if n > 600 else "Dots: the rows."
 
 
 def _heaviest(weights: list[float]) -> list[int]:
     return [int(k) for k in np.argsort(-np.abs(np.asarray(weights, dtype=float)), kind="stable")]
 
 
-def _common_range(directions: list[dict[str, Any]]) -> list[float] | None:
-    values = [v for d in directions for v in (*d["points"]["value"], *d["curve"]["value"]) if v is not None]
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    margin = 0.05 * ((high - low) or 1.0)
-    return [low - margin, high + margin]
+def _r2(score: float | None, decimals: int = 3) -> str:
+    """To so many decimals: what is small is small."""
+    return MISSING if score is None else f"{round(score, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
-def _ridge(direction: dict[str, Any], target: str, reach: list[float] | None) -> Figure:
-    points, curve = direction["points"], direction["curve"]
-    kept = thinned(len(points["t"]), _MOST_POINTS)
-    dots = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "rows",
-        "x": plotted(np.asarray(points["t"], dtype=float)[kept], 4),
-        "y": plotted(np.asarray(points["value"], dtype=float)[kept], 4),
-        "marker": {"color": MUTED, "size": 5, "opacity": 0.45},
-        "hoverinfo": "skip",
-    }
-    hover = "along the direction %{x:.2f}<br>contribution %{y:.3g}<extra></extra>"
-    t, value = plotted(curve["t"], 5), plotted(curve["value"], 5)
-    fitted = line(t, value, "ridge function", ACCENT, line={"width": 3}, hovertemplate=hover)
-    y = axis(f"part of {plain(target)}", **({"range": reach} if reach else {}))
-    shape = layout(
-        axis("along the direction", showgrid=False), y, showlegend=False, margin={"l": 56, "r": 8, "t": 8, "b": 44}
+def _score_table(scores: dict[str, Any], n_test: int) -> list[list[str]]:
+    names = {"model": "this fit", "ridge": "ridge regression", "mean": "the mean"}
+    rows = []
+    for key, name in names.items():
+        train, test = scores[key]["train"], scores[key]["test"]
+        unseen = [_r2(test["r2"]), number(test["rmse"]), number(test["mae"])] if test and n_test else [MISSING] * 3
+        rows.append([name, _r2(train["r2"]), *unseen])
+    return rows
+
+
+def _certain(certain: dict[str, Any] | None) -> str:
+    if certain is None:
+        return ""
+    return (
+        f"On {percent(certain['better_than_ridge'])} of resamples of the unseen rows this fit is ahead of ridge "
+        f"regression; nine tenths of them give it an R² between {_r2(certain['r2_low'], 2)} and "
+        f"{_r2(certain['r2_high'], 2)}."
     )
-    return {"data": [dots, fitted], "layout": shape}
 
 
-def _bars(weights: list[float], columns: list[str], *, unit: bool) -> Figure:
-    """Weights as labelled bars, heaviest on top; ``unit`` fixes the scale to that of a unit vector."""
-    top = _heaviest(weights)[: _MOST_BARS if unit else 2 * _MOST_BARS][::-1]
-    values = [float(weights[k]) for k in top]
-    data = {
-        "type": "bar",
-        "orientation": "h",
-        "x": plotted(values, 4),
-        # positions, not names: two columns whose shortened names agree stay two bars
-        "y": list(range(len(top))),
-        "marker": {"color": [ACCENT if v >= 0.0 else CONTRAST for v in values]},
-        "customdata": [plain(columns[k], 80) for k in top],
-        "hovertemplate": "%{customdata}: %{x:.3f}<extra></extra>",
-    }
-    x = axis("weight", range=[-1.05, 1.05], tickvals=[-1, -0.5, 0, 0.5, 1]) if unit else axis("weight")
-    x |= {"zeroline": True, "zerolinecolor": MUTED}
-    y = axis(
-        "", showgrid=False, tickvals=data["y"], ticktext=[plain(columns[k], 16) for k in top], tickfont={"color": INK}
+def _support(support: dict[str, Any]) -> str:
+    if not support["neurons"]:
+        return f"The rows support no bend with confidence: {support['rule']}."
+    bends = plural(support["neurons"], "bend")
+    return f"The rows support {bends} in {plural(support['directions'], 'direction')}: {support['rule']}."
+
+
+def _certificate(certificate: dict[str, Any] | None) -> str:
+    if certificate is None:
+        return ""
+    return (
+        f"At λ = {number(certificate['weight_decay'])} its objective is {number(certificate['objective'])}; no network "
+        f"of any width is lower by more than {number(certificate['gap'], 2)}, and no one further neuron lowers it by "
+        f"more than {number(certificate['neuron_gain'], 2)}, as far as a search over directions saw "
+        f"(sup |η| = {number(certificate['sup'])}, 1 at the optimum)."
     )
-    margin = {"l": 8, "r": 8, "t": 8, "b": 44}
-    return {"data": [data], "layout": layout(x, y, bargap=0.4, showlegend=False, margin=margin)}
 
 
-def _predictions(predictions: dict[str, list[float]], target: str) -> Figure:
-    kept = thinned(len(predictions["observed"]), _MOST_PREDICTIONS)
-    observed, predicted = (np.asarray(predictions[name], dtype=float)[kept] for name in ("observed", "predicted"))
-    low, high = float(min(observed.min(), predicted.min())), float(max(observed.max(), predicted.max()))
-    dots = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "unseen rows",
-        "x": plotted(observed, 5),
-        "y": plotted(predicted, 5),
-        "marker": {"color": ACCENT, "size": 7, "opacity": 0.6},
-        "hovertemplate": "observed %{x:.3g}<br>predicted %{y:.3g}<extra></extra>",
-    }
-    diagonal = line([low, high], [low, high], "exact", MUTED, line={"dash": "dot", "width": 1.5}, hoverinfo="skip")
-    shape = layout(axis(f"observed {plain(target)}", gridcolor=RULE), axis("predicted"), showlegend=False)
-    return {"data": [diagonal, dots], "layout": shape}
+def _path_table(path: list[dict[str, Any]]) -> list[list[str]]:
+    rows = []
+    for row in path:
+        kind = "linear part alone" if row["weight_decay"] is None else "refitted" if row["refitted"] else "penalised"
+        score = None if row["cv_error"] is None else 1.0 - row["cv_error"]
+        cells = [kind, number(row["weight_decay"]), count(row["n_neurons"]), _r2(score)]
+        rows.append([*cells, number(row["cv_standard_error"], 2), "chosen" if row["chosen"] else ""])
+    return rows
 
 
-def _epoch(k: int, row: dict[str, Any]) -> list[str]:
-    cells = [str(k), number(row["weight_decay"], 2), count(row["n_steps"]), str(row["reason"])]
-    return [*cells, number(row["loss"], 2), number(row["objective"], 2), count(row["living"])]
+def _moments(k: int, moments: dict[str, float]) -> list[str]:
+    return [str(k), number(moments["skewness"], 2), number(moments["excess_kurtosis"], 2)]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _figures(result: dict[str, Any], shown: list[dict[str, Any]]) -> dict[str, Figure]:
+    target, reach = result["target"], fit_figures.common_range(shown)
+    drawn = {f"ridge-{k}": fit_figures.ridge(one, target, reach) for k, one in enumerate(shown, 1)}
+    drawn["predictions"] = fit_figures.predicted_against_observed(result["predictions"], target)
+    drawn["residuals"] = fit_figures.residuals(result["predictions"], target)
+    if len(result["path"]) > 1:
+        drawn["path-error"] = fit_figures.path_error(result["path"])
+        drawn["path-neurons"] = fit_figures.path_neurons(result["path"])
+    return drawn

@@ -145,9 +145,8 @@ def rates(result: Result) -> list[list[str]]:
 def _best_baseline(result: Result) -> str:
     """At the largest dimension: how far the best baseline is from truncated descent on the same rows."""
     part = max(result["baselines"], key=lambda p: p["dim"])
-    ours = next(row for row in part["rows"] if row["name"] == "truncated descent")
-    others = [row for row in part["rows"] if row is not ours]
-    best = min(others, key=lambda row: row["error"])
+    ours = next(row for row in part["rows"] if not row["baseline"])
+    best = min((row for row in part["rows"] if row["baseline"]), key=lambda row: row["error"])
     floor = part["floors"]["2"]
     return (
         f"At d = {part['dim']} and N = {count(part['samples'])} the best of them, {best['name']}, has d·L = "

@@ -4,7 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from wstar.report.figures import ACCENT, CONTRAST, INK, MUTED, Figure, axis, layout, line
+from wstar.report.figures import (
+    ACCENT,
+    CONTRAST,
+    INK,
+    MUTED,
+    Figure,
+    axis,
+    layout,
+    legend_below,
+    line,
+    points,
+    power_line,
+)
 from wstar.report.numbers import plotted
 
 _ORDERS = tuple(f"var(--order-{k})" for k in range(1, 6))
@@ -68,9 +80,10 @@ def stage_times(dimensions: list[dict[str, Any]], fits: dict[str, Any]) -> Figur
         x, y = (list(column) for column in zip(*pairs, strict=True))
         shown += y
         hover = f"{name}: d = %{{x}}, step %{{y:,.0f}}<extra></extra>"
-        data.append(_points(x, y, name, color, hover))
-        data += _power(x, fits.get(key), color)
-    return {"data": data, "layout": layout(_dims(dimensions), axis("gradient steps", log=shown), legend=_below(-0.28))}
+        data.append(points(x, y, name, color, hover))
+        data += power_line(x, fits.get(key), color)
+    shape = layout(_dims(dimensions), axis("gradient steps", log=shown), legend=legend_below(-0.28))
+    return {"data": data, "layout": shape}
 
 
 def final_loss(dimensions: list[dict[str, Any]], baselines: list[dict[str, Any]], fit: dict[str, Any] | None) -> Figure:
@@ -78,15 +91,15 @@ def final_loss(dimensions: list[dict[str, Any]], baselines: list[dict[str, Any]]
     x = [part["dim"] for part in dimensions for _ in part["runs"]]
     y = [part["dim"] * run["loss"] for part in dimensions for run in part["runs"]]
     hover = "{}: d = %{{x}}, d·L = %{{y:.3g}}<extra></extra>"
-    data = [_points(x, y, "truncated descent, population", ACCENT, hover.format("population"))]
+    data = [points(x, y, "truncated descent, population", ACCENT, hover.format("population"))]
     if fit is not None:
-        data += _power(x, fit | {"exponent": fit["exponent"] + 1.0}, ACCENT)
+        data += power_line(x, fit | {"exponent": fit["exponent"] + 1.0}, ACCENT)
     dims, shown = [part["dim"] for part in baselines], list(y)
     for k, row in enumerate(baselines[0]["rows"]):
         values = [part["dim"] * part["rows"][k]["error"] for part in baselines]
         shown += values
-        ours = row["name"] == "truncated descent"
-        name = "truncated descent, samples" if ours else row["name"]
+        ours = not row["baseline"]
+        name = row["name"].replace("descent", "descent, samples") if ours else row["name"]
         look: dict[str, Any] = {"mode": "lines+markers", "marker": {"symbol": k % 12, "size": 7}}
         look["hovertemplate"] = hover.format(name)
         color = ACCENT if ours else _ORDERS[(k - 1) % 5]
@@ -101,7 +114,7 @@ def final_loss(dimensions: list[dict[str, Any]], baselines: list[dict[str, Any]]
         data.append(
             line(ends, [level] * 2, "floors of order 0, 2, 4, 6", CONTRAST, line=stroke, hovertemplate=said, **first)
         )
-    return {"data": data, "layout": layout(_dims(dimensions), axis("d · L", log=shown), legend=_below(-0.14))}
+    return {"data": data, "layout": layout(_dims(dimensions), axis("d · L", log=shown), legend=legend_below(-0.14))}
 
 
 def distance_against_steps(limit: dict[str, Any]) -> Figure:
@@ -133,29 +146,12 @@ def distance_against_width(limit: dict[str, Any]) -> Figure:
         fit = limit["exponents"][key]
         y = [row["distance"][limit["step"].index(fit["step"])] for row in limit["rows"]]
         shown += y
-        data.append(_points(widths, y, name, color, f"{name}: m = %{{x}}, ξ = %{{y:.3g}}<extra></extra>"))
-        data += _power(widths, fit, color)
+        data.append(points(widths, y, name, color, f"{name}: m = %{{x}}, ξ = %{{y:.3g}}<extra></extra>"))
+        data += power_line(widths, fit, color)
     x = axis("width m", log=widths, showgrid=False, tickvals=widths, ticktext=[str(width) for width in widths])
     return {"data": data, "layout": layout(x, axis("ξ", log=shown))}
-
-
-def _points(x: list[Any], y: list[Any], name: str, color: str, hover: str) -> dict[str, Any]:
-    return line(x, plotted(y), name, color, mode="markers", marker={"size": 7, "color": color}, hovertemplate=hover)
-
-
-def _power(x: list[Any], fit: dict[str, Any] | None, color: str) -> list[dict[str, Any]]:
-    if fit is None:
-        return []
-    ends = [min(x), max(x)]
-    y = [fit["constant"] * end ** fit["exponent"] for end in ends]
-    return [line(ends, plotted(y), "", color, line={"width": 1}, showlegend=False, hoverinfo="skip")]
 
 
 def _dims(dimensions: list[dict[str, Any]]) -> dict[str, Any]:
     dims = [part["dim"] for part in dimensions]
     return axis("dimension d", log=dims, showgrid=False, tickvals=dims, ticktext=[str(dim) for dim in dims])
-
-
-def _below(y: float) -> dict[str, Any]:
-    """A legend of many entries stands under the chart, at ``y`` of its height."""
-    return {"orientation": "h", "x": 0, "y": y, "yanchor": "top", "font": {"color": INK, "size": 11}}

@@ -16,7 +16,9 @@ from wstar.report.fit import fit_page
 from wstar.report.lmz import lmz_page
 from wstar.report.reading import FinishedRun, one_line, read_run
 from wstar.report.recover import recover_page
+from wstar.report.sweep import sweep_page
 from wstar.report.truncate import truncate_page
+from wstar.report.zg import zg_page
 
 # a new kind of run gets a page by one entry here and one template of its name
 _PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {
@@ -24,7 +26,9 @@ _PAGES: dict[str, Callable[[FinishedRun], dict[str, Any]]] = {
     "fit": fit_page,
     "truncate": truncate_page,
     "lmz": lmz_page,
+    "zg": zg_page,
     "claims": claims_page,
+    "sweep": sweep_page,
 }
 
 

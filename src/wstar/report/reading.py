@@ -15,16 +15,17 @@ from wstar.report.numbers import thinned
 _RESULT = {
     "recover": ("teacher", "recovery", "stages", "epochs", "loss", "seconds"),
     "claims": ("verdicts", "quick", "seconds"),
+    "sweep": ("experiment", "runs", "done", "failed", "failures", "seconds"),
     "lmz": ("panels", "dimensions", "exponents", "baselines", "infinite_width", "quick", "seconds"),
+    "zg": ("theorem_2", "nets", "net_dims", "frozen", "samples", "learnt", "phases", "hard", "sizes", "seconds"),
     "truncate": ("teacher", "stages", "stage_times", "cosines", "tickets", "loss", "notices", "samples", "seconds"),
-    "fit": ("target", "columns", "preprocessing", "scores", "directions", "linear", "predictions", "epochs", "seconds"),
+    "fit": ("target", "columns", "preprocessing", "scores", "directions", "linear", "predictions", "path", "seconds"),
 }
 _STAGE_THREE = ("step", "loss", "objective", "epoch_of_step", "masses", "directions", "basis", "n_steps")
 _TENSORS = ("relative_tensor_loss", "weighted_tensor_loss", "order_gradient_norm", "rest_gradient_norm")
 # what is read of a trajectory; kinds that are not here have none
 _TRAJECTORY = {
     "recover": _STAGE_THREE,
-    "fit": _STAGE_THREE,
     "truncate": ("step", "loss", "norms", "frozen", "best_cosine", "start_square", "end_cosine", *_TENSORS),
 }
 _MOST_SNAPSHOTS = 60

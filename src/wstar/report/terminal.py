@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -112,30 +111,3 @@ def print_recovery(console: Console, result: dict[str, Any]) -> None:
 
 def _small(value: float | None) -> str:
     return "–" if value is None or not np.isfinite(value) else f"{value:.2g}"
-
-
-def print_fit(console: Console, result: dict[str, Any], *, n_columns: int = 4) -> None:
-    """The directions found in a table, by importance, with their largest weights; then how well it predicts."""
-    for sentence in result["preprocessing"]:
-        console.print(f"[dim]{escape(sentence)}[/dim]", highlight=False)
-    table = Table(title=None, header_style="bold", box=None, pad_edge=False)
-    for name in ("direction", "mass", "share"):
-        table.add_column(name, justify="right")
-    table.add_column("made of")
-    for i, direction in enumerate(result["directions"], start=1):
-        weights = np.array(direction["weights"])
-        largest = np.argsort(-np.abs(weights))[:n_columns]
-        made_of = "  ".join(f"{weights[j]:+.2f} {result['columns'][j]}" for j in largest if abs(weights[j]) >= 0.05)
-        table.add_row(str(i), f"{direction['mass']:+.3g}", f"{100 * direction['importance']:.0f} %", escape(made_of))
-    if result["directions"]:
-        console.print(table)
-    else:
-        console.print("no direction beyond the linear part")
-    scores = result["scores"]
-    if scores["r2_test"] is not None:
-        console.print(
-            f"R² on {result['n_test']:,} unseen rows {scores['r2_test']:.3f} (linear fit alone "
-            f"{scores['r2_linear_test']:.3f}), on the {result['n_train']:,} training rows {scores['r2_train']:.3f}"
-        )
-    else:
-        console.print(f"R² on all {result['n_train']:,} rows, none held back: {scores['r2_train']:.3f}")

@@ -144,6 +144,54 @@
     for (const id of Object.keys(page.figures)) if (page.figures[id].layout.meta === "steps") draw(id);
   }
 
+  // what a figure shows, one row a point: a matrix is spelled out, a background surface is left out
+  function numbers(figure) {
+    const rows = [];
+    figure.data.forEach((trace, k) => {
+      if (trace.type === "surface" || trace.type === "mesh3d") return;
+      const name = trace.name || `line ${k + 1}`;
+      if (trace.type === "heatmap") {
+        trace.z.forEach((line, i) => line.forEach((z, j) => rows.push([name, trace.x[j], trace.y[i], z])));
+        return;
+      }
+      const error = trace.error_y || {}, length = Math.max((trace.x || []).length, (trace.y || []).length);
+      for (let i = 0; i < length; i++) {
+        const at = values => values ? values[i] : undefined;
+        rows.push([name, at(trace.x), at(trace.y), at(trace.z), at(error.array), at(error.arrayminus || error.array)]);
+      }
+    });
+    const heading = ["series", "x", "y", "z", "error_up", "error_down"];
+    const used = heading.map((_, k) => rows.some(row => row[k] !== undefined && row[k] !== null));
+    return [heading, ...rows].map(row => heading.flatMap((_, k) => used[k] ? [cell(row[k])] : []).join(",")).join("\n") + "\n";
+  }
+
+  const plainText = markup => new DOMParser().parseFromString(markup, "text/html").body.textContent;
+
+  function cell(value) {
+    if (value === undefined || value === null) return "";
+    if (typeof value === "number") return String(value);
+    // a spreadsheet takes a text that begins so for a formula
+    const text = plainText(String(value)).replace(/^[=+\-@\t\r]/, "'$&");
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  function offerNumbers(id) {
+    const link = document.createElement("a"), label = document.getElementById(id).getAttribute("aria-label") || id;
+    link.className = "numbers";
+    link.textContent = "numbers (CSV)";
+    link.setAttribute("aria-label", `Numbers of the figure: ${label} (CSV)`);
+    link.download = `${id}.csv`;
+    link.href = "#";
+    // made when asked for: a page holds many figures
+    link.addEventListener("click", () => {
+      const address = URL.createObjectURL(new Blob([numbers(page.figures[id])], { type: "text/csv" }));
+      link.href = address;
+      setTimeout(() => { URL.revokeObjectURL(address); link.href = "#"; }, 10000);
+    });
+    document.getElementById(id).after(link);
+  }
+
+  for (const id of Object.keys(page.figures)) if (document.getElementById(id)) offerNumbers(id);
   drawAll().then(() => { document.documentElement.dataset.drawn = "yes"; });
   darkness.addEventListener("change", drawAll);
   for (const button of document.querySelectorAll("[data-scale]")) {

@@ -176,10 +176,17 @@ def frozen_width(claim: Claim, effort: Effort) -> Verdict:
 
 
 def _frozen(rng: np.random.Generator, teacher: Teacher, width: int, *, smooth: bool) -> float:
-    """``min_c ‖Σ c_i σ_{≥2}(u_i·x) − f̃_*‖²``, u_i uniform in the teacher's span."""
+    """:func:`frozen_loss` of ``width`` directions uniform in the teacher's span."""
     basis = np.linalg.svd(teacher.weights)[2][: teacher.rank]
     rows = rng.standard_normal((width, teacher.rank)) @ basis
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return frozen_loss(rows / np.linalg.norm(rows, axis=1, keepdims=True), teacher, smooth=smooth)
+
+
+def frozen_loss(rows: Float[np.ndarray, "m d"], teacher: Teacher, *, smooth: bool = False) -> float:
+    """``min_c ‖Σ c_i σ_{≥2}(u_i·x) − f̃_*‖²`` over the masses at fixed unit ``rows``, for ReLU; 1e-16 where it is less.
+
+    ``smooth`` keeps the orders 2 and 4 of the target alone.
+    """
     rho = [a @ b.T for a, b in ((rows, rows), (rows, teacher.directions), (teacher.directions, teacher.directions))]
     energies = np.zeros(5) if smooth else None
     if energies is not None:

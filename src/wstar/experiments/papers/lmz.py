@@ -1,12 +1,7 @@
 """``wstar reproduce lmz``: LMZ's figures and rates; each part is on disk as it is done, so a killed run goes on."""
 
-import json
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,42 +9,14 @@ import numpy as np
 from wstar import __version__
 from wstar.algorithms.truncated.run import TruncatedProgress
 from wstar.algorithms.truncated.truncation import stage_one_steps, stage_two_steps
-from wstar.experiments import lmz_parts
 from wstar.experiments.config import LmzConfig
-from wstar.experiments.lmz_parts import Part
-from wstar.experiments.store import FileCheckpoint, RunFolder, write_json
+from wstar.experiments.papers import lmz_parts
+from wstar.experiments.papers.parts import Job, OnProgress, Part, Within, run_parts, whole
+from wstar.experiments.store import FileCheckpoint, RunFolder
 from wstar.theory.claims.verdict import fit_exponent
 
 KIND = "lmz"
 STAGES = ("settled", "plateau_end", "warm", "fitted")
-
-
-def packaged_config(*, quick: bool) -> Path:
-    """The settings that come with the package."""
-    return Path(str(files("wstar.experiments").joinpath("configs", "lmz-quick.toml" if quick else "lmz.toml")))
-
-
-@dataclass(frozen=True)
-class PartProgress:
-    """Which part runs, and how much of all the work is done."""
-
-    name: str
-    done: float
-    total: float
-
-
-OnProgress = Callable[[PartProgress], None] | None
-# told how far the part is, from 0 to 1
-Within = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One part: its name is its file's; ``cost`` is about proportional to its time."""
-
-    name: str
-    cost: float
-    compute: Callable[[FileCheckpoint, Within], Part]
 
 
 def prepare(config: LmzConfig) -> list[Job]:
@@ -74,28 +41,23 @@ def _jobs(config: LmzConfig) -> Iterator[Job]:
     rate = config.learning_rate
     for name, width, steps in panels:
         cost = 1.0 * len(config.seeds) * steps * width * (width + config.dim)
-        yield Job(f"{name}-population", cost, _whole(partial(lmz_parts.on_population, config, width, steps)))
+        yield Job(f"{name}-population", cost, whole(partial(lmz_parts.on_population, config, width, steps)))
     length = 4.0 * stage_one_steps(config.limit_dim, rate)
     cost = length * (config.limit_particles + max(config.limit_widths)) * config.limit_particles * config.limit_dim
-    yield Job("infinite-width", cost, _whole(partial(lmz_parts.against_infinite_width, config)))
+    yield Job("infinite-width", cost, whole(partial(lmz_parts.against_infinite_width, config)))
     for dim in config.dims:
         length = 1.5 * (stage_one_steps(dim, rate) + stage_two_steps(dim, rate))
         cost = len(config.dim_seeds) * length * config.width_factor * (config.width_factor + 1) * dim**2
-        yield Job(f"dimension-{dim}", cost, _whole(partial(lmz_parts.at_dimension, config, dim)))
+        yield Job(f"dimension-{dim}", cost, whole(partial(lmz_parts.at_dimension, config, dim)))
     for dim in config.baseline_dims:
         rows = config.samples_per_square * dim**2
         # beside the matrix, the penalty is chosen by an eigendecomposition of at most 2,000 rows
         cost = 30.0 * rows**2 + 5.0 * min(rows, 2000) ** 3
-        yield Job(f"baselines-{dim}", cost, _whole(partial(lmz_parts.against_baselines, config, dim)))
+        yield Job(f"baselines-{dim}", cost, whole(partial(lmz_parts.against_baselines, config, dim)))
     for name, width, steps in panels:
         for seed in config.seeds:
             cost = 0.4 * steps * width * config.samples
             yield Job(f"{name}-samples-{seed}", cost, partial(_on_samples, config, width, steps, seed))
-
-
-def _whole(part: Callable[[], Part]) -> Callable[[FileCheckpoint, Within], Part]:
-    """A part that is short enough to be begun again."""
-    return lambda checkpoint, within: part()
 
 
 def _on_samples(
@@ -113,39 +75,7 @@ def run_lmz(config: LmzConfig, jobs: list[Job], run: RunFolder, on_progress: OnP
     Raises:
         ValueError: a part in the folder that is damaged.
     """
-    began, folder, checkpoints = time.perf_counter(), run.path / "parts", run.path / "checkpoint"
-    folder.mkdir(exist_ok=True)
-    checkpoints.mkdir(exist_ok=True)
-    total, done = sum(job.cost for job in jobs), 0.0
-    for job in jobs:
-        file = folder / f"{job.name}.json"
-        if not file.is_file():
-
-            def within(share: float, job: Job = job, done: float = done) -> None:
-                if on_progress is not None:
-                    on_progress(PartProgress(job.name, done + share * job.cost, total))
-
-            within(0.0)
-            started = time.perf_counter()
-            part = job.compute(FileCheckpoint(checkpoints / job.name, min_seconds=5.0), within)
-            write_json(file, part | {"seconds": time.perf_counter() - started})
-        done += job.cost
-    parts = {job.name: _read(folder / f"{job.name}.json") for job in jobs}
-    result = summarise(config, parts)
-    result["seconds"] = {
-        "compute": sum(part["seconds"] for part in parts.values()),
-        "total": time.perf_counter() - began,
-    }
-    run.write_result(result)
-    # as it stands on disk, where what is not a number is null
-    return run.read_result()
-
-
-def _read(file: Path) -> Part:
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged ({error}): delete it and run again") from None
+    return run_parts(jobs, run, partial(summarise, config), on_progress)
 
 
 def summarise(config: LmzConfig, parts: dict[str, Part]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""``wstar reproduce``: the experiments of both papers, part by part."""

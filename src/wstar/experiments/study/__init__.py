@@ -1,0 +1,1 @@
+"""``wstar sweep``: a study of many runs, whatever is killed."""
