@@ -1,6 +1,6 @@
 """TwoLayerRegressor on four planted index models: noise-free test error and how well each neuron is named.
 
-python benchmarks/planted.py [a b c d] [--cv] [--seeds 10 11 12]
+python benchmarks/planted.py [a b c d] [--cv] [--seeds 10 11 12] [--peers ridge mlp krr hgb ppr skpp xrfm]
 
 Coordinates are rotated (W = V Qᵀ, Q random orthonormal), f has standard deviation 1, error is over 5,000 fresh
 noise-free rows: a: d=20, three positive ReLU neurons in a plane, N=3000, noise 0.1; b: d=50, four ReLU neurons
@@ -12,6 +12,7 @@ import argparse
 import time
 
 import numpy as np
+from peers import NAMES, peer
 
 import wstar
 
@@ -53,6 +54,7 @@ def main() -> None:
     parser.add_argument("kinds", nargs="*", default=list(_KINDS))
     parser.add_argument("--cv", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+")
+    parser.add_argument("--peers", nargs="*", choices=NAMES, default=[])
     options = parser.parse_args()
     regressor = wstar.TwoLayerRegressorCV if options.cv else wstar.TwoLayerRegressor
     for kind in options.kinds:
@@ -70,6 +72,10 @@ def main() -> None:
                 f"({processor:.1f} of the processor)",
                 flush=True,
             )
+            for name in options.peers:
+                began = time.perf_counter()
+                error = np.mean((peer(name).fit(X, y).predict(fresh) - clean) ** 2) / clean.var()
+                print(f"  {name}: error/variance {error:.1e} in {time.perf_counter() - began:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
