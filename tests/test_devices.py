@@ -29,7 +29,7 @@ def numbers(devices):
     ):
         gradient = risk.gradient(student, 0.1)
         run = wstar.three_stage(
-            risk, width=30, seed=0, weight_decay=0.05, n_epochs=1, certify=False, max_steps=50
+            risk, width=30, seed=0, weight_decay=0.05, n_epochs=1, certify=False, max_steps=50, learning_rate=0.05
         ) if name != "raw" else None
         found[name] = [
             np.atleast_1d(risk.value(student, 0.1)), gradient.outputs, gradient.weights, gradient.bias,
