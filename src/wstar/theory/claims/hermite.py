@@ -1,6 +1,6 @@
 """ZG Appendix A and B and the technical lemmas I.1, I.2: Hermite coefficients and the loss by orders."""
 
-from math import factorial, sqrt
+from math import exp, factorial, sqrt
 
 import numpy as np
 from jaxtyping import Float
@@ -134,7 +134,7 @@ def small_powers(claim: Claim, effort: Effort) -> Verdict:
     left = np.sqrt(k) * beta ** (k / (4.0 if effort.broken else 2.0))
     printed = claim.inequality((left * np.sqrt(2.0 * np.log(2.0 / beta))).ravel(), "bound 1/√(2 ln(2/β))")
     corrected = claim.inequality(
-        (left * np.sqrt(np.e * np.log(1.0 / beta))).ravel() / (1.0 + 1e-12),
+        (left * np.sqrt(exp(1.0) * np.log(1.0 / beta))).ravel() / (1.0 + 1e-12),
         "the bound is 1/√(e ln(1/β)), attained at k = 1/ln(1/β): the derivative of β^{k/2} is ½ ln β, not ln(β/2)",
     )
     return printed_or_corrected(printed, corrected)

@@ -115,7 +115,7 @@ def typical(claim: Claim, effort: Effort) -> Verdict:
         path = run.weights[RATE * run.steps <= end]
         shares.append(dense.mean())
         norms = (path[:, dense] ** 2).sum(axis=2)
-        ratios.append(float((path[:, dense] ** 2).max()) / (np.e * limit))
+        ratios.append(float((path[:, dense] ** 2).max()) / (np.exp(1.0) * limit))
         ratios.append(0.5 * float(norms.max() / norms[0].max()))
         means = run.dim * (path[-1] ** 2).mean(axis=0)
         ratios += [float(means.max()) / 2.0, 0.5 / float(means.min())]
