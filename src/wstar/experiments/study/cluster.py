@@ -75,7 +75,7 @@ class ClusterPool(Pool):
         self._refuse_lost()
         future = self._client.submit(self._function, item, key=f"wstar-{item.name}", pure=False)
         self._out[item.name] = (future, item)
-        future.add_done_callback(lambda _, name=item.name: self._ended.put(name))
+        self._watch(item.name)
 
     def wait(self, timeout: float) -> list[Ended]:
         """Items that have ended, after at most ``timeout`` seconds.
@@ -92,9 +92,13 @@ class ClusterPool(Pool):
         if not names:
             self._refuse_lost()
         self._count_again()
-        return [self._ending(name) for name in names]
+        return [ended for name in names if (ended := self._ending(name))]
 
-    def _ending(self, name: str) -> Ended:
+    def _watch(self, name: str) -> None:
+        self._out[name][0].add_done_callback(lambda _: self._ended.put(name))
+
+    def _ending(self, name: str) -> Ended | None:
+        """How the item ended; None where its result died with the worker that held it and is made again."""
         future, item = self._out[name]
         if future.status == "finished":
             try:
@@ -103,6 +107,10 @@ class ClusterPool(Pool):
                 raise self._lost() from lost
             del self._out[name]
             return Ended(item, result)
+        if future.status in ("pending", "lost"):
+            self._refuse_lost()
+            self._watch(name)
+            return None
         if future.status != "error":
             raise self._lost()
         del self._out[name]
