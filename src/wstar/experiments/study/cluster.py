@@ -102,12 +102,14 @@ class ClusterPool(Pool):
         future, item = self._out[name]
         if future.status == "finished":
             try:
-                result = future.result(timeout=30.0)
+                result = future.result(timeout=_TIMEOUT)
+                del self._out[name]
+                return Ended(item, result)
+            except TimeoutError:
+                pass
             except Exception as lost:
                 raise self._lost() from lost
-            del self._out[name]
-            return Ended(item, result)
-        if future.status in ("pending", "lost"):
+        if future.status in ("finished", "pending", "lost"):
             self._refuse_lost()
             self._watch(name)
             return None
