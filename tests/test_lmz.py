@@ -4,17 +4,15 @@ import base64
 import csv
 import io
 import json
-import sys
-import warnings
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from from_outside import recoloured, wstar_says
 from numpy.polynomial.hermite_e import hermevander
 from rich.console import Console
 
 import wstar
-from wstar.cli.main import main
 from wstar.cli.reproduce import part_bar
 from wstar.experiments.config import LmzConfig
 from wstar.experiments.papers import lmz_parts
@@ -182,7 +180,7 @@ def test_the_page_shows_every_figure_and_holds_all_numbers(finished):
     text = (run.path / "report.html").read_text()
     for name, figure in page["figures"].items():
         assert f'id="{name}"' in text
-        go.Figure(_recoloured(figure))
+        go.Figure(recoloured(figure))
     assert headline(result) in text
     files = dict(downloads(result))
     assert set(files) == {"figure2.csv", "dimensions.csv", "baselines.csv", "infinite-width.csv", "lmz.json"}
@@ -196,15 +194,6 @@ def test_the_page_shows_every_figure_and_holds_all_numbers(finished):
         for part in panel[data]["runs"]
     )
     assert json.loads(_content(files["lmz.json"])) == result
-
-
-def _recoloured(value):
-    """The figure with colours that plotly's schema takes."""
-    if isinstance(value, str):
-        return "#a1b2c3" if value.startswith("var(--") else value
-    if isinstance(value, dict):
-        return {key: _recoloured(item) for key, item in value.items()}
-    return [_recoloured(item) for item in value] if isinstance(value, list) else value
 
 
 def _content(address):
@@ -221,14 +210,6 @@ def test_the_packaged_settings_are_whole(quick):
     if not quick:
         assert (config.dim, config.wide, config.samples) == (30, 100, 10_000)
         assert len(config.seeds) >= 10
-
-
-def wstar_says(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["wstar", *map(str, arguments)])
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code, capsys.readouterr()
 
 
 def test_the_same_command_shows_a_finished_run_again(finished, monkeypatch, capsys):

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from from_outside import recoloured
 from rich.console import Console
 
 import wstar
@@ -94,20 +95,11 @@ def test_the_page_has_every_figure_in_plotly_s_schema(finished):
     expected = {"tensor-losses", "loss", "cosines", "norms", "basis-like", "gradients", "tickets", "mass-errors"}
     assert set(page["figures"]) == expected
     for figure in page["figures"].values():
-        go.Figure(_recoloured(figure))
+        go.Figure(recoloured(figure))
     text = (finished[0].path / "report.html").read_text()
     assert "All 6 directions found" in text
     for name in expected:
         assert f'id="{name}"' in text
-
-
-def _recoloured(value):
-    """The figure with colours that plotly's schema takes."""
-    if isinstance(value, str):
-        return "#a1b2c3" if value.startswith("var(--") else value
-    if isinstance(value, dict):
-        return {key: _recoloured(item) for key, item in value.items()}
-    return [_recoloured(item) for item in value] if isinstance(value, list) else value
 
 
 def test_shaded_stages_follow_each_other_to_the_last_one_reached(finished):

@@ -5,16 +5,14 @@ import csv
 import io
 import json
 import shutil
-import sys
-import warnings
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from from_outside import recoloured, wstar_says
 from scipy.stats import beta
 
 import wstar
-from wstar.cli.main import main
 from wstar.experiments.config import ZgConfig
 from wstar.experiments.papers import zg_first_step, zg_recovery, zg_samples, zg_summary, zg_teachers, zg_training
 from wstar.experiments.papers.parts import packaged_config
@@ -395,20 +393,11 @@ def test_the_page_shows_every_figure_and_holds_all_numbers(finished):
     text = (run.path / "report.html").read_text()
     for name, figure in page["figures"].items():
         assert f'id="{name}"' in text
-        go.Figure(_recoloured(figure))
+        go.Figure(recoloured(figure))
     assert headline(result) in text
     ((name, address),) = page["downloads"]
     assert name == "zg.json"
     assert json.loads(base64.b64decode(address.split("base64,")[1])) == result
-
-
-def _recoloured(value):
-    """The figure with colours that plotly's schema takes."""
-    if isinstance(value, str):
-        return "#a1b2c3" if value.startswith("var(--") else value
-    if isinstance(value, dict):
-        return {key: _recoloured(item) for key, item in value.items()}
-    return [_recoloured(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -418,14 +407,6 @@ def test_the_packaged_settings_are_whole(quick):
     assert config.quick == quick
     assert len({job.name for job in jobs}) == len(jobs)
     assert all(job.cost > 0.0 for job in jobs)
-
-
-def wstar_says(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["wstar", *map(str, arguments)])
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code, capsys.readouterr()
 
 
 def test_the_same_command_shows_a_finished_run_again(finished, monkeypatch, capsys):

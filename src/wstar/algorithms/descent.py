@@ -68,20 +68,17 @@ def largest_curvature(
     """
     parameters = jax.tree.map(jnp.asarray, parameters)
     step = 1e-6 * (tree_norm(parameters) + 1e-30)
+    _, here = slope(parameters)
     start = _spread(parameters)
     start = jax.tree.map(lambda leaf: leaf / tree_norm(start), start)
 
-    def product(i: Array, carry: tuple[Parameters, Parameters, Array]) -> tuple[Parameters, Parameters, Array]:
-        # the first pass takes the gradient at the parameters themselves: outside the loop it would be compiled again
-        direction, here, _ = carry
-        away = jnp.where(i == 0, 0.0, step)
-        there = slope(jax.tree.map(lambda p, v: p + away * v, parameters, direction))[1]
-        image = jax.tree.map(lambda a, b, v: jnp.where(i == 0, v, (a - b) / step), there, here, direction)
+    def product(_: Array, carry: tuple[Parameters, Array]) -> tuple[Parameters, Array]:
+        there = slope(jax.tree.map(lambda p, v: p + step * v, parameters, carry[0]))[1]
+        image = jax.tree.map(lambda a, b: (a - b) / step, there, here)
         norm = tree_norm(image)
-        following = jax.tree.map(lambda leaf: leaf / jnp.where(norm > 0.0, norm, 1.0), image)
-        return following, jax.tree.map(lambda a, b: jnp.where(i == 0, a, b), there, here), norm
+        return jax.tree.map(lambda leaf: leaf / jnp.where(norm > 0.0, norm, 1.0), image), norm
 
-    return jax.lax.fori_loop(0, n_iterations + 1, product, (start, start, jnp.zeros(())))[2]
+    return jax.lax.fori_loop(0, n_iterations, product, (start, jnp.zeros(())))[1]
 
 
 def _spread(parameters: Parameters) -> Parameters:

@@ -60,6 +60,12 @@ def points(x: list[Any], y: list[Any], name: str, color: str, hover: str, **sett
     return line(x, plotted(y), name, color, mode="markers", marker=marker, hovertemplate=hover, **settings)
 
 
+def uneven_bars(low: np.ndarray, middle: np.ndarray, high: np.ndarray, color: str, width: int) -> dict[str, Any]:
+    """Error bars from ``low`` to ``high`` around ``middle``, with caps of ``width``: the ``error_y`` of a line."""
+    ends = {"array": plotted(high - middle), "arrayminus": plotted(middle - low)}
+    return {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": width, **ends}
+
+
 def power_line(x: list[Any], fit: dict[str, Any] | None, color: str) -> list[dict[str, Any]]:
     """``constant·x^exponent`` across the range of ``x`` as a thin line; nothing where nothing was fitted."""
     if fit is None:

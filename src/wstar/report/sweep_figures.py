@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from wstar.experiments.study.study import Study
-from wstar.report.figures import ACCENT, INK, MUTED, Figure, axis, layout, line
+from wstar.report.figures import ACCENT, INK, MUTED, Figure, axis, layout, line, uneven_bars
 from wstar.report.numbers import number, plotted
 
 # a second field is told apart by lines as long as there are no more
@@ -73,8 +73,7 @@ def _median_line(values: xr.DataArray, field: str, name: str, color: str, where:
         "line": {"width": 1.5},
     }
     if len(values.dims) > 1 and (high > low).any():
-        bars = {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": 3}
-        look["error_y"] = bars | {"array": plotted(high - middle), "arrayminus": plotted(middle - low)}
+        look["error_y"] = uneven_bars(low, middle, high, color, 3)
     return line(x, plotted(middle), name, color, **look)
 
 

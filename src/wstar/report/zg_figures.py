@@ -17,6 +17,7 @@ from wstar.report.figures import (
     points,
     power_line,
     shade_of,
+    uneven_bars,
 )
 from wstar.report.numbers import number, plotted
 
@@ -171,10 +172,7 @@ def net_dims(parts: list[dict[str, Any]]) -> Figure:
 
 def _with_bars(x: list[Any], quartiles: np.ndarray, name: str, shade: str, hover: str) -> dict[str, Any]:
     low, middle, high = quartiles
-    bars = {
-        "type": "data", "symmetric": False, "array": plotted(high - middle), "arrayminus": plotted(middle - low),
-        "color": shade, "thickness": 1, "width": 0,
-    }  # fmt: skip
+    bars = uneven_bars(low, middle, high, shade, 0)
     looks = {"mode": "lines+markers", "line": {"width": 1}, "marker": {"size": 6}}
     return line(x, plotted(middle), name, shade, error_y=bars, hovertemplate=hover, **looks)
 

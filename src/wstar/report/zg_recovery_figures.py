@@ -4,7 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from wstar.report.figures import ACCENT, CONTRAST, INK, Figure, axis, layout, legend_below, line, power_line, shade_of
+from wstar.report.figures import (
+    ACCENT,
+    CONTRAST,
+    INK,
+    Figure,
+    axis,
+    layout,
+    legend_below,
+    line,
+    power_line,
+    shade_of,
+    uneven_bars,
+)
 from wstar.report.numbers import number, plotted
 
 _KINDS = {
@@ -89,10 +101,7 @@ def learnt(parts: list[dict[str, Any]]) -> Figure:
 def _with_intervals(x: list[float], found: list[dict[str, Any]], name: str, shade: str, hover: str) -> dict[str, Any]:
     y = np.array([share["share"] for share in found])
     low, high = (np.array([share["interval"][k] for share in found]) for k in (0, 1))
-    bars = {
-        "type": "data", "symmetric": False, "array": plotted(high - y), "arrayminus": plotted(y - low),
-        "color": shade, "thickness": 1, "width": 3,
-    }  # fmt: skip
+    bars = uneven_bars(low, y, high, shade, 3)
     looks = {"mode": "lines+markers", "marker": {"size": 7}, "line": {"width": 1.5}}
     return line(x, plotted(y), name, shade, error_y=bars, hovertemplate=hover, **looks)
 

@@ -1,6 +1,6 @@
 """A fitted model as plain arrays in the columns' own units: what a run folder stores and predictions need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -54,17 +54,12 @@ class IndexModel:
         if not self.relu:
             return self
         half = 0.5 * self.masses
-        return IndexModel(
-            half,
-            self.directions,
-            self.thresholds,
-            self.linear + half @ self.directions,
-            self.intercept + float(half @ self.thresholds),
-            self.low,
-            self.high,
-            False,
-            self.floor,
-            self.ceiling,
+        return replace(
+            self,
+            masses=half,
+            linear=self.linear + half @ self.directions,
+            intercept=self.intercept + float(half @ self.thresholds),
+            relu=False,
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:

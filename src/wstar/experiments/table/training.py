@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -145,17 +145,12 @@ def train(config: FitConfig, prepared: Prepared, on_progress: Callable[[str], No
 def in_units(fitted: Fitted) -> IndexModel:
     """The model as a function of the encoded columns in their own units."""
     model, centre = fitted.model, fitted.centre
-    return IndexModel(
-        model.masses,
-        model.directions,
-        model.thresholds - model.directions @ centre,
-        model.linear,
-        model.intercept - float(model.linear @ centre),
-        model.low + centre,
-        model.high + centre,
-        model.relu,
-        model.floor,
-        model.ceiling,
+    return replace(
+        model,
+        thresholds=model.thresholds - model.directions @ centre,
+        intercept=model.intercept - float(model.linear @ centre),
+        low=model.low + centre,
+        high=model.high + centre,
     )
 
 
